@@ -66,7 +66,7 @@ const struct recipe recipe_cann_api_sum = {
                 .columns = "name:t share:r total:i calls:i mean:r least:r q1:r median:r q3:r "
                            "most:r std:r rank:i",
                 .requires = "CANN_API.name CANN_API.startNs CANN_API.endNs STRING_IDS.value",
-                .missing = "such rows",
+                .missing = "no such rows",
                 .sql = calls_sql}},
     .results = results,
     .result_count = COLUMN_COUNT(results),

@@ -80,8 +80,8 @@ static void read_tops(struct inputs *in, struct frame *tops)
     if (frame_init(&pairs, PAIR_COLUMNS) != RS_OK ||
         select_frame(rs_ascend_db_sqlite(in->profiler), "pairs", &table) != 0)
         in_fail(in, RS_NOMEM, "no memory for operations");
-    if (!in->run->options->compat)
-        pairs_load_if_any(in, &pairs);
+    if (!in->run->options->compat && in_has(in, PAIR_TABLES))
+        in_load(in, &pairs, in->profiler, pairs_sql);
     in_load(in, tops, in->profiler, tops_sql);
     if (!tops->count)
         in_fail(in, RS_NOTFOUND, "%s has no communication operations",
@@ -110,7 +110,8 @@ static void fill(struct inputs *in, struct frame *frames)
     frames[TOPS].failed = frame_append(&frames[TOPS], &in->run->frames[TOPS]) != RS_OK;
     if (!in->run->options->compat) {
         in_load(in, &frames[ROWS], in->profiler, same_name_sql);
-        pairs_load_if_any(in, &frames[PAIRS]);
+        if (in_has(in, PAIR_TABLES))
+            in_load(in, &frames[PAIRS], in->profiler, pairs_sql);
         in_load(in, &frames[ROWS], in->profiler, partners_sql);
         return;
     }
@@ -456,6 +457,7 @@ const struct recipe recipe_communication_bottleneck = {
     .folder = "CommunicatonBottleneckAnalysis", /* so spelled by the peer */
     .needs = NEED_PROFILER,
     .top = 10,
+    .optional = API_OPTIONAL,
     .frames = {{.name = "tops",
                 .columns = "place:i start:i end:i name:t communicator:t src:i dst:i number:i "
                            "is_receive:i slow:i fast:i reason:t",

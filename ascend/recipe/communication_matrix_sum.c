@@ -86,7 +86,7 @@ const struct recipe recipe_communication_matrix_sum = {
                        "FROM CommAnalyzerMatrix WHERE :compat OR :step < 0 OR "
                        "step = 'step' || :step",
                 .else_sql = selections,
-                .missing = "links",
+                .missing = "no links",
                 .is_analysis = true}},
     .results = results,
     .result_count = COLUMN_COUNT(results),

@@ -30,18 +30,10 @@ static const struct result results[] = {
      .file = "rank_stats_by_opname.csv",
      .columns = "OpName:t|OpType:t|TaskType:t|InputShapes:t" RESULT_STATS "|Rank:i",
      .index_columns = 4,
+     .when = "SELECT 1 WHERE NOT :exclude_op_name",
      .sql = STATS_BY("rank, name, type, task_type, shapes", "name, type, task_type, shapes",
                      ", rank", NAMED)},
 };
-
-static enum rs_status finish(struct run *run, struct rs_err *err)
-{
-    const size_t count = COLUMN_COUNT(results) - (run->options->exclude_op_name ? 1 : 0);
-    enum rs_status status = RS_OK;
-    for (size_t i = 0; i < count && status == RS_OK; i++)
-        status = result_write(run, &results[i], err);
-    return status;
-}
 
 const struct recipe recipe_compute_op_sum = {
     .info = {"compute_op_sum", "durations of computing tasks by type, rank and name",
@@ -54,7 +46,7 @@ const struct recipe recipe_compute_op_sum = {
                             "COMPUTE_TASK_INFO.taskType COMPUTE_TASK_INFO.inputShapes "
                             "COMPUTE_TASK_INFO.globalTaskId TASK.globalTaskId TASK.startNs "
                             "TASK.endNs STRING_IDS.value",
-                .missing = "such rows",
+                .missing = "no such rows",
                 .sql = "SELECT n.value, o.value, y.value, s.value, TASK.endNs - TASK.startNs, "
                        ":rank FROM COMPUTE_TASK_INFO c "
                        "JOIN TASK ON TASK.globalTaskId = c.globalTaskId "
@@ -63,5 +55,6 @@ const struct recipe recipe_compute_op_sum = {
                        "LEFT JOIN STRING_IDS y ON y.id = c.taskType "
                        "LEFT JOIN STRING_IDS s ON s.id = c.inputShapes "
                        "WHERE TASK.startNs >= :from AND TASK.startNs <= :to"}},
-    .finish = finish,
+    .results = results,
+    .result_count = COLUMN_COUNT(results),
 };

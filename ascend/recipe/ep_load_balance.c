@@ -9,11 +9,10 @@
  */
 #include "ascend/recipe/recipe_priv.h"
 
-#include <inttypes.h>
+#include <sqlite3.h>
+
 #include <stdlib.h>
 #include <string.h>
-
-enum { RANK, GROUP, TOKENS };
 
 /* The first number of a part "128,4096"; false when there is none. */
 static bool first_dimension(const char *part, size_t length, int64_t *value_p)
@@ -62,55 +61,14 @@ static bool tokens_of(const char *shape, int64_t *tokens_p)
     return count > 1 && is_number[0];
 }
 
-static void print_group(const struct rs_ascend_metadata *meta, struct rs_buf *text)
+/* tokens(shape); NULL: it does not count. */
+void tokens(sqlite3_context *context, int argc, sqlite3_value **argv)
 {
-    for (size_t i = 0; i < meta->group_count; i++) {
-        const struct rs_ascend_group *group = &meta->groups[i];
-        if (strcmp(group->name, "exp") != 0)
-            continue;
-        for (size_t k = 0; k < group->count; k++)
-            rs_buf_printf(text, "%s%" PRId64, k ? "," : "", group->ranks[k]);
-        return;
-    }
-}
-
-static void fill(struct inputs *in, struct frame *frames)
-{
-    struct rs_ascend_metadata meta = {0};
-    struct rs_buf group = {0};
-    struct frame shapes;
+    const char *shape = (const char *)sqlite3_value_text(argv[0]);
     int64_t sum = 0;
-    size_t counted = 0;
-    if (frame_init(&shapes, "t") != RS_OK)
-        in_fail(in, RS_NOMEM, "no memory for shapes");
-    if (in->status == RS_OK)
-        in->status = rank_metadata(in->run, in, &meta, &in->err);
-    print_group(&meta, &group);
-    in_load(in, &shapes, in->profiler,
-            "SELECT s.value FROM COMPUTE_TASK_INFO c "
-            "JOIN TASK ON TASK.globalTaskId = c.globalTaskId "
-            "LEFT JOIN STRING_IDS s ON s.id = c.inputShapes "
-            "WHERE c.opType = (SELECT id FROM STRING_IDS WHERE value = 'GroupedMatmul') "
-            "AND TASK.startNs >= :from AND TASK.endNs <= :to");
-    if (!shapes.count)
-        in_fail(in, RS_NOTFOUND, "%s has no such rows", rs_ascend_db_path(in->profiler));
-    for (size_t i = 0; i < shapes.count; i++) {
-        int64_t tokens = 0;
-        const rs_str id = frame_row(&shapes, i)[0].t;
-        if (id == RS_STR_NONE || !tokens_of(frame_text(&shapes, id), &tokens))
-            continue;
-        sum += tokens;
-        counted++;
-    }
-    if (counted) {
-        union frame_cell *row = frame_put(&frames[0]);
-        row[RANK].i = in->of->rank;
-        row[GROUP].t = frame_str(&frames[0], rs_buf_text(&group));
-        row[TOKENS].i = sum;
-    }
-    rs_ascend_metadata_fini(&meta);
-    rs_buf_fini(&group);
-    frame_fini(&shapes);
+    (void)argc;
+    if (shape && tokens_of(shape, &sum))
+        sqlite3_result_int64(context, sum);
 }
 
 static const struct result results[] = {
@@ -130,11 +88,25 @@ const struct recipe recipe_ep_load_balance = {
              "EPTokensSummary, TopEPTokensInfo"},
     .folder = "EPLoadBalance",
     .needs = NEED_PROFILER,
-    .frames = {{.name = "experts",
-                .columns = "rank:i members:t tokens:i",
+    .frames = {{.name = "groups",
+                .columns = GROUP_COLUMNS,
                 .requires = "COMPUTE_TASK_INFO.opType COMPUTE_TASK_INFO.inputShapes "
-                            "COMPUTE_TASK_INFO.globalTaskId TASK.globalTaskId STRING_IDS.value"}},
-    .fill = fill,
+                            "COMPUTE_TASK_INFO.globalTaskId TASK.globalTaskId STRING_IDS.value",
+                .before = groups_load,
+                .is_passing = true},
+               {.name = "shapes",
+                .columns = "shape:t",
+                .sql = "SELECT s.value FROM COMPUTE_TASK_INFO c "
+                       "JOIN TASK ON TASK.globalTaskId = c.globalTaskId "
+                       "LEFT JOIN STRING_IDS s ON s.id = c.inputShapes "
+                       "WHERE c.opType = (SELECT id FROM STRING_IDS WHERE value = 'GroupedMatmul') "
+                       "AND TASK.startNs >= :from AND TASK.endNs <= :to",
+                .missing = "no such rows",
+                .is_passing = true},
+               {.name = "experts",
+                .columns = "rank:i members:t tokens:i",
+                .sql = "SELECT :rank, coalesce((SELECT ranks FROM groups WHERE name = 'exp' "
+                       "LIMIT 1), ''), sum(tokens(shape)) AS n FROM shapes HAVING n NOT NULL"}},
     .results = results,
     .result_count = COLUMN_COUNT(results),
 };

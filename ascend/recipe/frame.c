@@ -124,7 +124,7 @@ static enum rs_status load_cell(struct frame *frame, size_t column, sqlite3_stmt
     }
 }
 
-static enum rs_status load_row(struct frame *frame, sqlite3_stmt *stmt)
+enum rs_status frame_take(struct frame *frame, sqlite3_stmt *stmt)
 {
     union frame_cell *row = frame_add(frame);
     enum rs_status status = row ? RS_OK : RS_NOMEM;
@@ -138,7 +138,7 @@ enum rs_status frame_load_rows(struct frame *frame, struct rs_ascend_db *db, sql
 {
     enum rs_status status;
     while ((status = rs_ascend_db_step(db, stmt, err)) == RS_OK) {
-        status = load_row(frame, stmt);
+        status = frame_take(frame, stmt);
         if (status != RS_OK)
             return rs_err_set(err, status, "%s: row %zu: %s", rs_ascend_db_path(db), frame->count,
                               status == RS_FORMAT ? "a time or number is no whole number"

@@ -37,24 +37,104 @@ bool in_has(const struct inputs *in, const char *list)
     return db_requires(in->profiler, list, NULL) == RS_OK;
 }
 
-void in_load(struct inputs *in, struct frame *frame, struct rs_ascend_db *db, const char *sql)
+static sqlite3_stmt *ask(struct inputs *in, struct rs_ascend_db *db, const char *sql)
 {
     sqlite3_stmt *stmt = NULL;
     if (in->status == RS_OK)
         in->status = rs_ascend_db_prepare(db, sql, &stmt, &in->err);
-    if (in->status == RS_OK) {
+    if (in->status == RS_OK)
         select_bind(in->run, in, in->of->rank, stmt);
+    return stmt;
+}
+
+void in_load(struct inputs *in, struct frame *frame, struct rs_ascend_db *db, const char *sql)
+{
+    sqlite3_stmt *stmt = ask(in, db, sql);
+    if (in->status == RS_OK)
         in->status = frame_load_rows(frame, db, stmt, &in->err);
-    }
     rs_ascend_db_finish(&stmt);
+}
+
+/* Statements on the way; what they answer, (is missing, text), is told. */
+static void in_do(struct inputs *in, struct rs_ascend_db *db, const char *sql)
+{
+    while (*sql && in->status == RS_OK) {
+        sqlite3_stmt *stmt = ask(in, db, sql);
+        while (in->status == RS_OK && (in->status = rs_ascend_db_step(db, stmt, &in->err)) == RS_OK)
+            run_add_problem(in->run, in->of->rank, sqlite3_column_int(stmt, 0) != 0, "%s",
+                            rs_ascend_column_text(stmt, 1));
+        if (in->status == RS_END) {
+            in->status = RS_OK;
+            sql += strlen(sqlite3_sql(stmt)); /* of the first statement in it */
+        }
+        rs_ascend_db_finish(&stmt);
+    }
+}
+
+/* has('TABLE.column ...'), of the profiler's database. */
+static void has(sqlite3_context *context, int argc, sqlite3_value **argv)
+{
+    const char *list = (const char *)sqlite3_value_text(argv[0]);
+    (void)argc;
+    sqlite3_result_int(context, list && in_has(sqlite3_user_data(context), list));
+}
+
+/* "a,b;c": statements find a table with these columns and no rows where the rank has none, and one with an empty c where it
+ * lacks that. */
+static void stand_in(struct inputs *in, const char *table, char *columns)
+{
+    struct rs_buf sql = {0};
+    char *spare = cut(columns, ';');
+    const bool is_there = rs_ascend_db_has_table(in->profiler, table);
+    if (!is_there)
+        rs_buf_printf(&sql, "CREATE TEMP TABLE %s (%s%s%s)", table, columns,
+                      *columns && spare ? "," : "", spare ? spare : "");
+    for (char *at = spare, *rest; at && is_there; at = rest) {
+        rest = cut(at, ',');
+        if (rs_ascend_db_has_column(in->profiler, table, at))
+            continue;
+        if (!sql.length)
+            rs_buf_printf(&sql, "CREATE TEMP VIEW %s AS SELECT rowid AS rowid, *", table);
+        rs_buf_printf(&sql, ", NULL AS %s", at);
+    }
+    if (is_there && sql.length)
+        rs_buf_printf(&sql, " FROM main.%s", table);
+    in_do(in, in->profiler, rs_buf_text(&sql));
+    rs_buf_fini(&sql);
+}
+
+void in_prepare(struct inputs *in)
+{
+    const char *list = in->run->recipe->optional;
+    sqlite3 *profiler = in->profiler ? rs_ascend_db_sqlite(in->profiler) : NULL;
+    char *words = list ? rs_mem_strdup(list) : NULL;
+    if ((list && !words) ||
+        (in->analysis && select_functions(rs_ascend_db_sqlite(in->analysis)) != SQLITE_OK) ||
+        (profiler &&
+         (select_functions(profiler) != SQLITE_OK ||
+          sqlite3_create_function(profiler, "has", 1, SQLITE_UTF8 | SQLITE_DETERMINISTIC, in, has,
+                                  NULL, NULL) != SQLITE_OK)))
+        in_fail(in, RS_NOMEM, "no memory for the functions of SELECTs");
+    for (char *at = words, *rest; at && *at && profiler && in->status == RS_OK; at = rest) {
+        rest = cut(at, ' ');
+        char *columns = cut(at, '(');
+        (void)cut(columns, ')');
+        stand_in(in, at, columns);
+    }
+    rs_mem_free(words);
 }
 
 static size_t frame_count(const struct recipe *recipe)
 {
     size_t count = 0;
-    while (count < FRAMES_MAX && recipe->frames[count].name)
+    while (count < FRAMES_MAX && (recipe->frames[count].name || recipe->frames[count].sql))
         count++;
     return count;
+}
+
+static const char *columns_of(const struct frame_spec *spec)
+{
+    return spec->columns ? spec->columns : ""; /* a statement has none */
 }
 
 /* What a rank gives. */
@@ -65,18 +145,28 @@ struct part {
     bool has_meta;
 };
 
-static void load(struct inputs *in, const struct frame_spec *spec, struct frame *frame)
+/* One frame of the rank, or a statement on the way to one. */
+static void load(struct inputs *in, const struct frame_spec *spec, struct frame *frames,
+                 struct frame *frame)
 {
     struct rs_ascend_db *db = spec->is_analysis ? in->analysis : in->profiler;
+    const char *sql = in->run->options->compat && spec->compat_sql ? spec->compat_sql : spec->sql;
+    if (in->status != RS_OK)
+        return;
     if (spec->requires)
         in_require(in, db, spec->requires);
-    if (spec->sql)
-        in_load(in, frame, db,
-                spec->asks && in->status == RS_OK && db_requires(db, spec->asks, NULL) != RS_OK
-                    ? spec->else_sql
-                    : spec->sql);
+    if (spec->before && in->status == RS_OK)
+        spec->before(in, frame);
+    if (spec->asks && in->status == RS_OK && db_requires(db, spec->asks, NULL) != RS_OK)
+        sql = spec->else_sql;
+    if (sql && *sql && spec->name)
+        in_load(in, frame, db, sql);
+    else if (sql && *sql)
+        in_do(in, db, sql);
     if (spec->sql && spec->missing && !frame->count)
-        in_fail(in, RS_NOTFOUND, "%s has no %s", rs_ascend_db_path(db), spec->missing);
+        in_fail(in, RS_NOTFOUND, "%s has %s", rs_ascend_db_path(db), spec->missing);
+    if (in->status == RS_NOTFOUND && spec->spared_by && frames[spec->spared_by].count)
+        in->status = RS_OK;
     if (spec->is_apart && in->status < 0 && in->status != RS_NOMEM) {
         run_add_problem(in->run, in->of->rank, true, "%s", in->err.text);
         in->status = RS_OK;
@@ -113,12 +203,13 @@ enum rs_status frames_map(struct inputs *in, void **part_p, struct rs_err *err)
     if (!part)
         return rs_err_set(err, RS_NOMEM, "no memory for a rank's rows");
     for (size_t i = 0; i < count; i++)
-        part->frames[i].failed = frame_init(&part->frames[i], recipe->frames[i].columns) != RS_OK;
+        part->frames[i].failed =
+            frame_init(&part->frames[i], columns_of(&recipe->frames[i])) != RS_OK;
     for (size_t i = 0; i < count; i++) {
         part->tables[i] =
             (struct frame_table){.columns = recipe->frames[i].columns, .frame = &part->frames[i]};
-        load(in, &recipe->frames[i], &part->frames[i]);
-        if (i + 1 < count)
+        load(in, &recipe->frames[i], part->frames, &part->frames[i]);
+        if (i + 1 < count && recipe->frames[i].name)
             show_frame(in, &recipe->frames[i], &part->tables[i]);
     }
     if (in->status == RS_OK && recipe->fill)
@@ -152,9 +243,10 @@ enum rs_status frames_start(struct run *run, struct rs_err *err)
     for (size_t i = 0; i < frame_count(run->recipe); i++) {
         const struct frame_spec *spec = &run->recipe->frames[i];
         run->tables[i] = (struct frame_table){.columns = spec->columns, .frame = &run->frames[i]};
-        if (frame_init(&run->frames[i], spec->columns) != RS_OK)
+        if (frame_init(&run->frames[i], columns_of(spec)) != RS_OK)
             return rs_err_set(err, RS_NOMEM, "no memory for rows");
-        const enum rs_status status = out_add_frame(run, spec->name, &run->tables[i], err);
+        const enum rs_status status =
+            spec->name ? out_add_frame(run, spec->name, &run->tables[i], err) : RS_OK;
         if (status != RS_OK)
             return status;
     }

@@ -44,7 +44,7 @@ const struct recipe recipe_freq_analysis = {
     .frames = {{.name = "freqs",
                 .columns = "freq:i samples:i rank:i",
                 .requires = "AICORE_FREQ.freq",
-                .missing = "such rows",
+                .missing = "no such rows",
                 .sql = "SELECT CAST(freq AS INTEGER), count(*), :rank FROM AICORE_FREQ "
                        "WHERE freq IS NOT NULL GROUP BY 1"}},
     .results = results,

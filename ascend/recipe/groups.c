@@ -22,6 +22,26 @@ enum rs_status rank_metadata(struct run *run, const struct inputs *in,
     return rs_ascend_metadata_read(in->of->vendor, meta_p, err);
 }
 
+void groups_load(struct inputs *in, struct frame *groups)
+{
+    struct rs_ascend_metadata meta = {0};
+    struct rs_buf ranks = {0};
+    in->status = rank_metadata(in->run, in, &meta, &in->err);
+    for (size_t i = 0; i < meta.group_count; i++) {
+        const struct rs_ascend_group *group = &meta.groups[i];
+        union frame_cell *row = frame_put(groups);
+        rs_buf_reset(&ranks);
+        for (size_t k = 0; k < group->count; k++)
+            rs_buf_printf(&ranks, "%s%" PRId64, k ? "," : "", group->ranks[k]);
+        row[0].t = frame_str(groups, group->hash);
+        row[1].t = frame_str(groups, group->name);
+        row[2].t = frame_str(groups, rs_buf_text(&ranks));
+        groups->failed |= ranks.failed;
+    }
+    rs_ascend_metadata_fini(&meta);
+    rs_buf_fini(&ranks);
+}
+
 const struct group_info *group_set_find(const struct group_set *set, const char *hash)
 {
     size_t low = 0, high = set->count;

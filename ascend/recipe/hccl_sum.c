@@ -65,7 +65,7 @@ const struct recipe recipe_hccl_sum = {
                 .requires = "COMMUNICATION_OP.opName COMMUNICATION_OP.opType "
                             "COMMUNICATION_OP.groupName COMMUNICATION_OP.startNs "
                             "COMMUNICATION_OP.endNs STRING_IDS.value",
-                .missing = "such rows",
+                .missing = "no such rows",
                 .sql = "SELECT n.value, t.value, g.value, endNs - startNs, :rank "
                        "FROM COMMUNICATION_OP "
                        "LEFT JOIN STRING_IDS n ON n.id = opName "

@@ -1,54 +1,51 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kernels of a rank with the calls that launched them, and what each module of the network runs.
+ * Kernels of a rank with the calls that launched them, and what each module of the network runs: frames and statements that
+ * recipes list, in this order. modules.c says what they make.
  */
 #ifndef RS_RECIPE_MODULES_H
 #define RS_RECIPE_MODULES_H
 
 #include "ascend/recipe/recipe_priv.h"
 
-/* A kernel and the framework call that launched it, ns. One kernel may have several calls, so several rows. */
-enum {
-    KERNEL_NAME,
-    KERNEL_START,
-    KERNEL_END,
-    KERNEL_OP, /* the call */
-    KERNEL_OP_START,
-    KERNEL_OP_END,
-    KERNEL_TASK, /* globalTaskId of a computing task, with_shapes only; else RS_NULL */
-    KERNEL_TYPES,
-    KERNEL_INPUTS,
-    KERNEL_OUTPUTS,
-    KERNEL_SHARE /* of the chip's peak, 0.45; NaN: not known. Filled by operator_mfu */
-};
-#define KERNEL_KINDS "tiitiiitttr"
+extern const char modules_kernels_sql[], modules_shaped_kernels_sql[], modules_ranges_sql[],
+    modules_calls_sql[], modules_backward_sql[], modules_grouped_sql[], modules_sql[],
+    modules_shares_sql[], modules_shared_sql[];
 
-/* Equal calls of one module over all its repetitions. */
-enum {
-    MODULE_PARENT, /* "outer/inner" */
-    MODULE_NAME,
-    MODULE_OP,
-    MODULE_KERNELS, /* "a, b" */
-    MODULE_TOTAL,   /* ns of its kernels */
-    MODULE_MEAN,
-    MODULE_COUNT,
-    MODULE_RANK,
-    MODULE_SHARES /* of the kernels; RS_STR_NONE: none is known */
-};
+/* What of it a rank may lack. */
+#define MODULES_OPTIONAL                                                                           \
+    "TASK(globalTaskId,connectionId,startNs,endNs) COMPUTE_TASK_INFO(globalTaskId,name) "          \
+    "COMMUNICATION_OP(opType,connectionId,startNs,endNs) "                                         \
+    "COMMUNICATION_SCHEDULE_TASK_INFO(globalTaskId,name)"
+
+/* A kernel and the framework call that launched it, ns; one kernel may have several calls, so several rows. */
+#define KERNEL_COLUMNS                                                                             \
+    "name:t start:i end:i op:t op_start:i op_end:i task:i types:t inputs:t outputs:t"
+#define KERNELS_REQUIRE                                                                            \
+    "PYTORCH_API.connectionId PYTORCH_API.name CONNECTION_IDS.id CONNECTION_IDS.connectionId"
+#define FRAME_KERNELS(more, with)                                                                  \
+    {                                                                                              \
+        .name = "kernels", .columns = KERNEL_COLUMNS, .requires = KERNELS_REQUIRE more,            \
+        .sql = with, .missing = "no kernels with framework calls", .is_passing = true              \
+    }
+/* mstx ranges of the domain Module. */
+#define FRAME_RANGES(spare)                                                                        \
+    {                                                                                              \
+        .name = "ranges", .columns = "name:t start:i end:i",                                       \
+        .requires = "MSTX_EVENTS.domainId MSTX_EVENTS.message MSTX_EVENTS.startNs "                \
+                    "STRING_IDS.value",                                                            \
+        .sql = modules_ranges_sql, .missing = "no ranges of the domain Module",                    \
+        .is_passing = true, .spared_by = (spare)                                                   \
+    }
+/* Equal calls of one module over all its repetitions; `total` and `mean` are ns of its kernels. */
 #define MODULE_COLUMNS "parent:t name:t op:t kernels:t total:r mean:r calls:i rank:i shares:t"
-
-struct modules_want {
-    bool has_backward, has_shares, compat;
-};
-
-/* Appends to a frame of KERNEL_KINDS. RS_NOTFOUND: none has a framework call. */
-RS_MUST_CHECK enum rs_status modules_kernels(const struct inputs *in, bool with_shapes,
-                                             struct frame *kernels, struct rs_err *err);
-/* Appends to a frame of MODULE_COLUMNS. RS_NOTFOUND: the rank has no ranges of the domain Module. */
-RS_MUST_CHECK enum rs_status modules_sum(const struct inputs *in, const struct frame *kernels,
-                                         const struct modules_want *want, struct frame *part,
-                                         struct rs_err *err);
-/* What module_statistic gathers, and calibrate_npu_gpu starts from: frames[0] of MODULE_COLUMNS. */
-void modules_fill(struct inputs *in, struct frame *frames);
+#define FRAME_MODULES(with)                                                                        \
+    {                                                                                              \
+        .name = "modules", .columns = MODULE_COLUMNS, .sql = with                                  \
+    }
+/* Of module_statistic; calibrate_npu_gpu starts from them. */
+#define FRAMES_MODULES                                                                             \
+    FRAME_KERNELS("", modules_kernels_sql), FRAME_RANGES(0), {.sql = modules_calls_sql},           \
+        {.sql = modules_backward_sql}, {.sql = modules_grouped_sql}, FRAME_MODULES(modules_sql)
 
 #endif

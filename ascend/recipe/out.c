@@ -32,6 +32,8 @@ struct page {
     const struct result *result;
     struct column columns[COLUMNS_MAX];
     size_t column_count;
+    struct frame frame; /* of is_rows */
+    struct frame_table table;
     char *names;       /* theirs */
     struct rs_buf csv; /* so far, in text form */
     uint64_t rows;
@@ -149,6 +151,8 @@ enum rs_status out_close(struct run *run, bool keep, struct rs_err *err)
             status = rs_err_set(err, RS_NOMEM, "no memory for the name of the result");
     }
     for (size_t i = 0; i < RESULTS_MAX; i++) {
+        select_forget(&out->pages[i].table);
+        frame_fini(&out->pages[i].frame);
         rs_mem_free(out->pages[i].names);
         rs_buf_fini(&out->pages[i].csv);
     }
@@ -251,16 +255,6 @@ static enum rs_status note_written(struct run *run, const char *name, uint64_t r
 
 /* ---- results ---- */
 
-static char *cut(char *text,
-                 char at) /* what stands behind the first `at`, which ends the text; NULL: none */
-{
-    char *found = strchr(text, at);
-    if (!found)
-        return NULL;
-    *found = '\0';
-    return found + 1;
-}
-
 /* "OpType:t|duration:r=Duration(us)" -> the page's columns. */
 static enum rs_status lay_columns(struct page *page, const struct result *result)
 {
@@ -305,27 +299,35 @@ static void count_row(struct run *run, sqlite3_stmt *stmt, struct page *page)
     page->rows++;
 }
 
+static void keep_row(struct run *run, sqlite3_stmt *stmt, struct page *page)
+{
+    (void)run;
+    page->frame.failed |= frame_take(&page->frame, stmt) != RS_OK;
+}
+
 /* `row` gets each row of the answer; NULL: there is none. */
 static enum rs_status run_statement(struct run *run, const char *sql, int64_t rank, answer_fn *row,
                                     struct page *page, struct rs_err *err)
 {
     struct out *out = run->out;
-    sqlite3_stmt *stmt = NULL;
-    int code = sqlite3_prepare_v2(out->db, sql, -1, &stmt, NULL);
-    if (code == SQLITE_OK) {
-        select_bind(run, NULL, rank, stmt);
-        while ((code = sqlite3_step(stmt)) == SQLITE_ROW)
-            if (row)
-                row(run, stmt, page);
+    enum rs_status status = RS_OK;
+    while (*sql && status == RS_OK) {
+        sqlite3_stmt *stmt = NULL;
+        int code = sqlite3_prepare_v2(out->db, sql, -1, &stmt, &sql);
+        if (code == SQLITE_OK) {
+            select_bind(run, NULL, rank, stmt);
+            while ((code = sqlite3_step(stmt)) == SQLITE_ROW)
+                if (row)
+                    row(run, stmt, page);
+        }
+        status = code == SQLITE_DONE ? RS_OK : db_failed(out, err);
+        (void)sqlite3_finalize(stmt);
     }
-    const enum rs_status status = code == SQLITE_DONE ? RS_OK : db_failed(out, err);
-    (void)sqlite3_finalize(stmt);
     return status;
 }
 
-/* Does the statement have an answer at all? */
-static enum rs_status ask_any(struct run *run, const char *sql, int64_t rank, bool *is_any_p,
-                              struct rs_err *err)
+enum rs_status result_ask(struct run *run, const char *sql, int64_t rank, bool *is_any_p,
+                          struct rs_err *err)
 {
     struct rs_buf text = {0};
     struct page counted = {0};
@@ -388,7 +390,8 @@ static enum rs_status page_end(struct run *run, struct page *page, struct rs_err
 /* The recipe has it in text form, too, or this is the database. */
 static bool is_wanted(const struct run *run, const struct result *result)
 {
-    return result->name && (run->out->path || !result->is_only_db);
+    return result->name && !result->is_rows &&
+           !(run->out->path ? result->is_only_text : result->is_only_db);
 }
 
 enum rs_status results_begin(struct run *run, struct rs_err *err)
@@ -414,23 +417,29 @@ enum rs_status results_add(struct run *run, int64_t rank, struct rs_err *err)
     return status;
 }
 
-enum rs_status result_write(struct run *run, const struct result *result, struct rs_err *err)
+/* Rows on the way: a table of the statements behind it. */
+static enum rs_status keep_rows(struct run *run, const struct result *result, const char *sql,
+                                struct page *page, struct rs_err *err)
 {
-    const struct recipe *recipe = run->recipe;
-    const bool is_listed =
-        result >= recipe->results && result < recipe->results + recipe->result_count;
-    struct page *page = &run->out->pages[is_listed ? result - recipe->results : 0];
-    const char *sql = run->options->compat && result->compat_sql ? result->compat_sql : result->sql;
-    bool is_any = true;
+    if (frame_init(&page->frame, result->columns) != RS_OK)
+        return rs_err_set(err, RS_NOMEM, "no memory for rows");
+    page->table = (struct frame_table){.columns = result->columns, .frame = &page->frame};
+    const enum rs_status status = run_statement(run, sql, result->rank, keep_row, page, err);
+    if (status == RS_OK && page->frame.failed)
+        return rs_err_set(err, RS_NOMEM, "no memory for rows");
+    return status == RS_OK ? out_add_frame(run, result->name, &page->table, err) : status;
+}
+
+static enum rs_status write_one(struct run *run, const struct result *result, const char *sql,
+                                struct page *page, struct rs_err *err)
+{
     enum rs_status status = RS_OK;
-    if (sql && !*sql)
-        return RS_OK;
-    if (!result->name)
-        return run_statement(run, sql, 0, add_problem, page, err);
-    if (!is_wanted(run, result))
-        return RS_OK;
-    if (result->is_optional)
-        status = ask_any(run, sql, result->rank, &is_any, err);
+    bool is_any = true;
+    if (result->when)
+        status = result_ask(run, result->when, result->rank, &is_any, err);
+    if (status == RS_OK && is_any &&
+        (result->is_optional || (result->is_full_there && run->options->compat)))
+        status = result_ask(run, sql, result->rank, &is_any, err);
     if (status != RS_OK || !is_any)
         return status;
     if (!page->is_open)
@@ -442,22 +451,40 @@ enum rs_status result_write(struct run *run, const struct result *result, struct
     return status == RS_OK ? page_end(run, page, err) : status;
 }
 
-enum rs_status result_write_by_rank(struct run *run, const struct result *all,
-                                    const struct result *each, struct rs_err *err)
+static enum rs_status write_by_rank(struct run *run, const struct result *result, const char *sql,
+                                    struct page *page, struct rs_err *err)
 {
     enum rs_status status = RS_OK;
-    if (run->out->path)
-        return result_write(run, all, err);
     for (size_t i = 0; i < run->rank_count && status == RS_OK; i++) {
-        char file[64];
-        struct result one = *each;
-        (void)snprintf(file, sizeof file, "%s_%" PRId64 ".csv", each->file, run->ranks[i].rank);
-        one.file = file;
+        char file[64], name[64];
+        struct result one = *result;
         one.rank = run->ranks[i].rank;
+        (void)snprintf(file, sizeof file, "%s_%" PRId64 ".csv", result->file, one.rank);
+        (void)snprintf(name, sizeof name, "%s%" PRId64, result->name, one.rank);
+        one.file = file;
+        one.name = name;
         one.is_optional = true;
-        status = result_write(run, &one, err);
+        status = write_one(run, &one, sql, page, err);
     }
     return status;
+}
+
+enum rs_status result_write(struct run *run, const struct result *result, struct rs_err *err)
+{
+    const struct recipe *recipe = run->recipe;
+    const bool is_listed =
+        result >= recipe->results && result < recipe->results + recipe->result_count;
+    struct page *page = &run->out->pages[is_listed ? result - recipe->results : 0];
+    const char *sql = run->options->compat && result->compat_sql ? result->compat_sql : result->sql;
+    if (sql && !*sql)
+        return RS_OK;
+    if (!result->name)
+        return run_statement(run, sql, 0, add_problem, page, err);
+    if (result->is_rows)
+        return keep_rows(run, result, sql, page, err);
+    if (!is_wanted(run, result))
+        return RS_OK;
+    return (result->by_rank ? write_by_rank : write_one)(run, result, sql, page, err);
 }
 
 /* ---- files of each rank ---- */

@@ -9,11 +9,6 @@
  */
 #include "ascend/recipe/recipe_priv.h"
 
-static void fill(struct inputs *in, struct frame *frames)
-{
-    pairs_load(in, &frames[0]);
-}
-
 static const struct result results[] = {
     /* the digits between "__" and the next "_" of the name say the communicator */
     {.name = "P2PPairing",
@@ -27,8 +22,9 @@ const struct recipe recipe_p2p_pairing = {
     .info = {"p2p_pairing", "which send belongs to which receive", "P2PPairing"},
     .folder = "P2PPairing",
     .needs = NEED_PROFILER,
-    .frames = {{.name = "pairs", .columns = PAIR_COLUMNS}},
-    .fill = fill,
+    .optional = API_OPTIONAL,
+    .frames = {FRAME_PAIRS(.requires = PAIR_TABLES,
+                           .missing = "no sends and receives with known ends")},
     .results = results,
     .result_count = COLUMN_COUNT(results),
 };

@@ -76,32 +76,30 @@ static enum rs_status find_step(struct run *run, struct inputs *in, struct rs_er
     return status;
 }
 
-enum rs_status inputs_open(struct run *run, const struct recipe_rank *rank, struct inputs *in_p,
+enum rs_status inputs_open(struct run *run, const struct recipe_rank *rank, struct inputs *in,
                            struct rs_err *err)
 {
     const unsigned needs = run->recipe->needs;
     const struct rs_ascend_rank *vendor = rank->vendor;
-    struct inputs in = {.of = rank, .run = run};
     enum rs_status status = RS_OK;
+    *in = (struct inputs){.of = rank, .run = run};
     if ((needs & NEED_PROFILER) && !vendor->profiler_db)
         return rs_err_set(err, RS_INVALID, "%s has no profiler database", vendor->dir);
     if ((needs & NEED_ANALYSIS) && !vendor->analysis_db)
         return rs_err_set(err, RS_INVALID, "%s has no analysis.db", vendor->dir);
     if ((needs & (NEED_PROFILER | MAY_PROFILER)) && vendor->profiler_db)
-        status = rs_ascend_db_open(vendor->profiler_db, &in.profiler, err);
+        status = rs_ascend_db_open(vendor->profiler_db, &in->profiler, err);
     if (status == RS_OK && (needs & (NEED_ANALYSIS | MAY_ANALYSIS)) && vendor->analysis_db)
-        status = rs_ascend_db_open(vendor->analysis_db, &in.analysis, err);
+        status = rs_ascend_db_open(vendor->analysis_db, &in->analysis, err);
     if (status == RS_OK)
-        status = find_step(run, &in, err);
-    if (status == RS_OK && ((in.profiler && select_functions(rs_ascend_db_sqlite(in.profiler))) ||
-                            (in.analysis && select_functions(rs_ascend_db_sqlite(in.analysis)))))
-        status = rs_err_set(err, RS_NOMEM, "no memory for the functions of SELECTs");
-    if (status != RS_OK) {
-        inputs_close(&in);
-        return status;
+        status = find_step(run, in, err);
+    if (status == RS_OK) {
+        in_prepare(in);
+        status = in->status == RS_OK ? RS_OK : rs_err_set(err, in->status, "%s", in->err.text);
     }
-    *in_p = in;
-    return RS_OK;
+    if (status != RS_OK)
+        inputs_close(in);
+    return status;
 }
 
 void inputs_close(struct inputs *in)

@@ -13,6 +13,7 @@
 #include "common/base/strtab.h"
 
 #include <pthread.h>
+#include <string.h>
 
 /* ---- frame.c: rows of integers, reals and texts ------------------------------------------- */
 
@@ -80,6 +81,7 @@ RS_MUST_CHECK enum rs_status frame_load(struct frame *frame, struct rs_ascend_db
 
 /* The same of a statement that is prepared and bound. */
 struct sqlite3_stmt;
+RS_MUST_CHECK enum rs_status frame_take(struct frame *frame, struct sqlite3_stmt *row);
 RS_MUST_CHECK enum rs_status frame_load_rows(struct frame *frame, struct rs_ascend_db *db,
                                              struct sqlite3_stmt *stmt, struct rs_err *err);
 
@@ -163,6 +165,21 @@ struct sqlite3_stmt;
 int select_frame(struct sqlite3 *db, const char *name, struct frame_table *source);
 void select_forget(struct frame_table *source); /* the frame's rows have changed, or are gone */
 int select_functions(struct sqlite3 *db);       /* group_stats() and the others */
+/* All values of a group, in their order, with a number each. */
+struct gathered {
+    double *values;
+    int64_t *ranks; /* of list() and its kin: what goes with each value */
+    size_t count, capacity, rank_capacity;
+    char separator[4]; /* of list() */
+    bool failed;
+};
+struct sqlite3_context;
+struct sqlite3_value;
+/* Of one recipe each. */
+void slow_rows(struct sqlite3_context *context, struct gathered *all);
+void tokens(struct sqlite3_context *context, int argc, struct sqlite3_value **argv);
+void step_bare(struct sqlite3_context *context, int argc, struct sqlite3_value **argv);
+void end_bare(struct sqlite3_context *context);
 /* Of run->groups: group_ranks() and its kin. */
 int select_group_functions(struct sqlite3 *db, struct run *run);
 /* :compat, :step, :top; of a rank besides :rank and the step's window, :from and :to. */
@@ -180,11 +197,16 @@ struct result {
     const char *sql;        /* its answer has these columns; NULL: none */
     const char *compat_sql; /* NULL: the same; "": no such table */
     const char *then_sql;   /* more rows, behind those; NULL: none */
+    const char *when;       /* not there where this has no answer; NULL: always there */
     int64_t rank;           /* :rank of sql */
     size_t index_columns;   /* the first so many get an index */
     bool is_ms;             /* text form shows columns that end in Ns as Ms, not Us */
     bool is_optional;       /* not there without a row */
+    bool is_full_there;     /* the same in compat only: the peer writes no empty table */
     bool is_only_db;        /* not there in text form */
+    bool is_only_text;
+    bool by_rank; /* NAMER and FILE_R.csv of each rank R that has rows, which is :rank of sql */
+    bool is_rows; /* no result: a table of the statements behind it; columns as frames have them */
 };
 #define RESULT_STATS "|Count:i|MeanNs:r|StdNs:r|MinNs:r|Q1Ns:r|MedianNs:r|Q3Ns:r|MaxNs:r|SumNs:r"
 /* These columns of group_stats() AS s. */
@@ -195,9 +217,9 @@ struct result {
 #define STAT_SUM  "stat(s,8)"
 RS_MUST_CHECK enum rs_status result_write(struct run *run, const struct result *result,
                                           struct rs_err *err);
-/* In text form `each`, of which every rank that has rows gets its own file, FILE_R.csv; else `all`. */
-RS_MUST_CHECK enum rs_status result_write_by_rank(struct run *run, const struct result *all,
-                                                  const struct result *each, struct rs_err *err);
+/* Does the statement, over the frames, have an answer at all? */
+RS_MUST_CHECK enum rs_status result_ask(struct run *run, const char *sql, int64_t rank,
+                                        bool *is_any_p, struct rs_err *err);
 
 /* Open output: a database or a folder. */
 struct out;
@@ -224,7 +246,8 @@ struct inputs {
     struct run *run;
     struct rs_ascend_db *profiler, *analysis;
     int64_t from, to; /* the step's host window, inclusive; all time without --step-id */
-    int64_t number;   /* :number and :text of SELECTs */
+    int64_t number;   /* :number, :figure and :text of SELECTs */
+    double figure;
     const char *text;
     /* The first failure; from then on the calls below do nothing. Asked for once, when the rank is mapped. */
     enum rs_status status;
@@ -238,10 +261,11 @@ enum recipe_need {
     MAY_ANALYSIS = 1 << 3
 };
 
-enum { FRAMES_MAX = 5, RESULTS_MAX = 12 };
+enum { FRAMES_MAX = 16, RESULTS_MAX = 12 };
 enum groups_need { NO_GROUPS, ALL_GROUPS, OWN_GROUPS }; /* OWN: unless in compat */
 
-/* Rows that a recipe gathers of each rank: a table of its results' SELECTs. */
+/* Rows that a recipe gathers of each rank: a table of its results' SELECTs. Without a name: a statement on the way
+ * there, on the rank's connection; what it answers, (is missing, text), is told as problems of the rank. */
 struct frame_spec {
     const char *name;
     const char *columns;  /* "name:t duration:i": names and kinds */
@@ -249,11 +273,14 @@ struct frame_spec {
     const char *sql; /* of the rank; may read the frames above it. NULL: fill() gives the rows */
     const char *
         asks; /* "TABLE.column ..."; a rank without it is asked else_sql. NULL: all are asked sql */
-    const char *else_sql;
-    const char *missing; /* what is said of a rank without rows; NULL: it may have none */
+    const char *else_sql;                                   /* NULL: it has no rows */
+    const char *compat_sql;                                 /* NULL: the same; "": no rows */
+    void (*before)(struct inputs *in, struct frame *frame); /* what no statement can say */
+    const char *missing; /* "no such rows", which a rank has instead; NULL: it may have none */
     bool is_analysis;    /* requires and sql are about analysis.db, not the profiler's database */
     bool is_passing;     /* only for rank_sql: the rows do not stay */
     bool is_apart;       /* a rank without it is told, and stays */
+    size_t spared_by;    /* a rank with rows of that frame may be without it; 0: of none */
 };
 
 struct recipe {
@@ -263,6 +290,8 @@ struct recipe {
     size_t state_bytes; /* zeroed before start */
     bool has_files;     /* its result is files, whatever --export-type says */
     int64_t top;        /* --top-num where none is given */
+    const char *
+        optional; /* "TABLE(column,..) ..": what a profiler's database may lack, with no rows or values then */
     struct frame_spec frames[FRAMES_MAX]; /* a recipe that has some needs no map and reduce */
     const struct result *results;         /* written one after another, unless there is finish() */
     size_t result_count;
@@ -316,10 +345,20 @@ int64_t run_top(const struct run *run, int64_t standard); /* --top-num */
 /* pool.c: map on threads, reduce in order. The number of ranks that gave data through used_p. */
 RS_MUST_CHECK enum rs_status run_map(struct run *run, size_t *used_p, struct rs_err *err);
 
-/* Opens what the recipe needs and finds the step. Pairs with inputs_close(). */
+/* Opens what the recipe needs and finds the step; the connections keep a pointer to `in`. Pairs with inputs_close(). */
 RS_MUST_CHECK enum rs_status inputs_open(struct run *run, const struct recipe_rank *rank,
-                                         struct inputs *in_p, struct rs_err *err);
+                                         struct inputs *in, struct rs_err *err);
+void in_prepare(struct inputs *in); /* what the recipe's statements may ask of its connections */
 void inputs_close(struct inputs *in);
+
+/* What stands behind the first `at`, which ends the text; NULL: none. */
+static inline char *cut(char *text, char at)
+{
+    char *found = strchr(text, at);
+    if (found)
+        *found++ = '\0';
+    return found;
+}
 
 /* Appends the answer to the frame. */
 void in_load(struct inputs *in, struct frame *frame, struct rs_ascend_db *db, const char *sql);
@@ -348,6 +387,10 @@ void group_set_fini(struct group_set *set);
 /* META_DATA of the profiler database, else (not in compat) profiler_metadata.json. */
 RS_MUST_CHECK enum rs_status rank_metadata(struct run *run, const struct inputs *in,
                                            struct rs_ascend_metadata *meta_p, struct rs_err *err);
+
+/* The groups that the rank itself names, in its order; fails where it names none. */
+#define GROUP_COLUMNS "hash:t name:t ranks:t"
+void groups_load(struct inputs *in, struct frame *groups);
 
 /* A frame: which kinds of operations each communicator was seen with, and in which ranks; and the table made of it. */
 #define FRAME_SEEN                                                                                 \
@@ -385,14 +428,35 @@ RS_MUST_CHECK enum rs_status rank_metadata(struct run *run, const struct inputs 
     "coalesce(CASE WHEN " use_groups " THEN group_member(" hash ", " local ") END, "               \
     "(SELECT self_rank FROM self WHERE self_hash = " hash " AND self_local = " local "))"
 
+/* A table's host calls, a.*: in compat only rows that have one, where calls are known; else by the row's own time. */
+#define API_OPTIONAL                                                                               \
+    "CANN_API(name,startNs,endNs;connectionId) COMMUNICATION_OP(opName,opType,groupName,startNs,"  \
+    "endNs,opId;connectionId) "
+#define TASKS_OPTIONAL                                                                             \
+    "TASK(globalTaskId,taskType,startNs,endNs;connectionId) COMPUTE_TASK_INFO(globalTaskId) "
+#define LEFT_JOIN_API(of) "LEFT JOIN CANN_API a ON a.connectionId = " of ".connectionId "
+#define HAS_API(table)                                                                             \
+    "(a.connectionId IS NOT NULL OR NOT :compat OR NOT has('CANN_API.connectionId " table          \
+    ".connectionId'))"
+#define IS_WANTED(time) HAS_API("COMMUNICATION_OP") " AND " time " >= :from AND " time " <= :to"
+
 /* Of the row's start and end: both are there, and C's subtraction of them is no overflow either. */
 #define IS_SPAN(start, end) end " - " start " BETWEEN -9.2e18 AND 9.2e18 "
 
-/* pairing.c: the rank's sends and receives. `number` is of this (communicator, src, dst), in order of start, from 0; src and
- * dst are ranks within the communicator, sender and receiver. Fails with RS_NOTFOUND: none, or no task records. */
+/* pairing.c: the rank's sends and receives, a frame. `number` is of this (communicator, src, dst), in order of start, from 0;
+ * src and dst are ranks within the communicator, sender and receiver. The recipe's optional tables have API_OPTIONAL. */
+extern const char pairs_sql[];
 #define PAIR_COLUMNS "name:t communicator:t start:i op:i is_receive:i src:i dst:i number:i rank:i"
-void pairs_load(struct inputs *in, struct frame *pairs);
-void pairs_load_if_any(struct inputs *in, struct frame *pairs);
+#define PAIR_TABLES                                                                                \
+    "COMMUNICATION_OP.opId COMMUNICATION_OP.opName COMMUNICATION_OP.groupName "                    \
+    "COMMUNICATION_TASK_INFO.opId COMMUNICATION_TASK_INFO.srcRank "                                \
+    "COMMUNICATION_TASK_INFO.dstRank COMMUNICATION_TASK_INFO.taskType "                            \
+    "COMMUNICATION_TASK_INFO.groupName STRING_IDS.value"
+#define FRAME_PAIRS(...)                                                                           \
+    {                                                                                              \
+        .name = "pairs", .columns = PAIR_COLUMNS, .sql = pairs_sql, __VA_ARGS__                    \
+    }
+#define PAIRS_OPTIONAL .asks = PAIR_TABLES
 
 int pair_kind(
     const char *

@@ -217,14 +217,6 @@ int select_frame(sqlite3 *db, const char *name, struct frame_table *source)
 
 /* ---- aggregates over numbers: all of a group are gathered, in their order ---- */
 
-struct gathered {
-    double *values;
-    int64_t *ranks; /* of list() and its kin: what goes with each value */
-    size_t count, capacity, rank_capacity;
-    char separator[4]; /* of list() */
-    bool failed;
-};
-
 static struct gathered *gathered_of(sqlite3_context *context, bool make)
 {
     return sqlite3_aggregate_context(context, make ? sizeof(struct gathered) : 0);
@@ -413,6 +405,88 @@ static void tell_value(sqlite3_context *context)
     sqlite3_value_free(*kept);
 }
 
+/* ---- a stack of ranges: window functions, over rows in order of time and ROWS UNBOUNDED PRECEDING ---- */
+
+struct stack {
+    int64_t (*items)[2]; /* id, end */
+    size_t count, capacity;
+    int64_t answer;
+    bool has_answer, failed;
+};
+
+static void push(struct stack *stack, sqlite3_value *id, int64_t end)
+{
+    if (rs_mem_grow((void **)&stack->items, &stack->capacity, stack->count + 1,
+                    sizeof *stack->items) != RS_OK) {
+        stack->failed = true;
+        return;
+    }
+    stack->items[stack->count][0] = sqlite3_value_int64(id);
+    stack->items[stack->count++][1] = end;
+}
+
+static void look_at_top(struct stack *stack)
+{
+    stack->has_answer = stack->count != 0;
+    stack->answer = stack->count ? stack->items[stack->count - 1][0] : 0;
+}
+
+/* around(id, end, until): the innermost range that is still open, NULL: none; those that end before `until` are not. Then
+ * the row's own opens, unless its id is NULL. */
+static void step_around(sqlite3_context *context, int argc, sqlite3_value **argv)
+{
+    struct stack *stack = sqlite3_aggregate_context(context, sizeof *stack);
+    (void)argc;
+    if (!stack)
+        return;
+    while (stack->count && stack->items[stack->count - 1][1] < sqlite3_value_int64(argv[2]))
+        stack->count--;
+    look_at_top(stack);
+    if (sqlite3_value_type(argv[0]) != SQLITE_NULL)
+        push(stack, argv[0], sqlite3_value_int64(argv[1]));
+}
+
+/* partner(id, is_start): of a row that is no start the last start without one. */
+static void step_partner(sqlite3_context *context, int argc, sqlite3_value **argv)
+{
+    struct stack *stack = sqlite3_aggregate_context(context, sizeof *stack);
+    (void)argc;
+    if (!stack)
+        return;
+    stack->has_answer = false;
+    if (sqlite3_value_int(argv[1])) {
+        push(stack, argv[0], 0);
+        return;
+    }
+    look_at_top(stack);
+    stack->count -= stack->has_answer;
+}
+
+static void tell_top(sqlite3_context *context)
+{
+    const struct stack *stack = sqlite3_aggregate_context(context, 0);
+    if (stack && stack->failed)
+        sqlite3_result_error_nomem(context);
+    else if (stack && stack->has_answer)
+        sqlite3_result_int64(context, stack->answer);
+}
+
+static void end_stack(sqlite3_context *context)
+{
+    struct stack *stack = sqlite3_aggregate_context(context, 0);
+    tell_top(context);
+    if (stack)
+        rs_mem_free(stack->items);
+}
+
+/* No row ever leaves a window that begins with the first one. */
+static void never(sqlite3_context *context, int argc, sqlite3_value **argv)
+{
+    (void)argc;
+    (void)argv;
+    sqlite3_result_error(context, "only ROWS UNBOUNDED PRECEDING", -1);
+}
+
 /* ---- aggregates over (value, rank) ---- */
 
 static size_t extreme_of(const struct gathered *all, bool is_most)
@@ -449,6 +523,15 @@ static void print_list(sqlite3_context *context, const struct gathered *all, con
     rs_buf_fini(&text);
 }
 
+static int by_number(const void *a, const void *b, void *data)
+{
+    const int64_t *numbers = data;
+    const uint32_t p = *(const uint32_t *)a, q = *(const uint32_t *)b;
+    if (numbers[p] != numbers[q])
+        return numbers[p] < numbers[q] ? -1 : 1;
+    return (p > q) - (p < q);
+}
+
 static int by_key(const void *a, const void *b, void *data)
 {
     const double *keys = data;
@@ -456,6 +539,57 @@ static int by_key(const void *a, const void *b, void *data)
     if (keys[p] < keys[q] || keys[p] > keys[q])
         return keys[p] < keys[q] ? -1 : 1;
     return (p > q) - (p < q);
+}
+
+/* sum_.._by(value, number): in the order of the numbers, whatever SQLite's is. */
+static void sum_by(sqlite3_context *context, struct gathered *all,
+                   double sum(const double *values, size_t count))
+{
+    uint32_t *places = rs_mem_calloc(all->count, sizeof *places);
+    double *values = rs_mem_calloc(all->count, sizeof *values);
+    for (size_t i = 0; i < all->count && places; i++)
+        places[i] = (uint32_t)i;
+    if (places && values) {
+        qsort_r(places, all->count, sizeof *places, by_number, all->ranks);
+        for (size_t i = 0; i < all->count; i++)
+            values[i] = all->values[places[i]];
+        sqlite3_result_double(context, sum(values, all->count));
+    } else {
+        sqlite3_result_error_nomem(context);
+    }
+    rs_mem_free(places);
+    rs_mem_free(values);
+}
+
+static double plain_sum(const double *values, size_t count)
+{
+    double sum = 0;
+    for (size_t i = 0; i < count; i++)
+        sum += values[i];
+    return sum;
+}
+
+static double exact_sum(const double *values, size_t count)
+{
+    struct stats_sum sum = {0};
+    for (size_t i = 0; i < count; i++)
+        stats_add(&sum, values[i]);
+    return sum.sum;
+}
+
+static void sum_plain_by(sqlite3_context *context, struct gathered *all)
+{
+    sum_by(context, all, plain_sum);
+}
+
+static void sum_exact_by(sqlite3_context *context, struct gathered *all)
+{
+    sum_by(context, all, exact_sum);
+}
+
+static void sum_pairs_by(sqlite3_context *context, struct gathered *all)
+{
+    sum_by(context, all, stats_pairwise_sum);
 }
 
 /* All that have a value equal to that of `of`, or with `of` NULL all, in the order of their values. */
@@ -549,6 +683,41 @@ static void us_text(sqlite3_context *context, int argc, sqlite3_value **argv)
     sqlite3_result_text(context, text, -1, SQLITE_TRANSIENT);
 }
 
+/* As Python prints it. */
+static void number_text(sqlite3_context *context, int argc, sqlite3_value **argv)
+{
+    char text[400];
+    (void)argc;
+    if (sqlite3_value_type(argv[0]) == SQLITE_NULL)
+        return;
+    stats_print(sqlite3_value_double(argv[0]), text, sizeof text);
+    sqlite3_result_text(context, text, -1, SQLITE_TRANSIENT);
+}
+
+/* fixed(x, digits): with so many digits behind the point. */
+static void fixed(sqlite3_context *context, int argc, sqlite3_value **argv)
+{
+    char text[400];
+    (void)argc;
+    if (sqlite3_value_type(argv[0]) == SQLITE_NULL)
+        return;
+    (void)snprintf(text, sizeof text, "%.*f", sqlite3_value_int(argv[1]),
+                   sqlite3_value_double(argv[0]));
+    sqlite3_result_text(context, text, -1, SQLITE_TRANSIENT);
+}
+
+static void alike_names(sqlite3_context *context, int argc, sqlite3_value **argv)
+{
+    const char *a = (const char *)sqlite3_value_text(argv[0]);
+    const char *b = (const char *)sqlite3_value_text(argv[1]);
+    const double ratio = alike(a ? a : "", b ? b : "", sqlite3_value_double(argv[2]));
+    (void)argc;
+    if (ratio < 0)
+        sqlite3_result_error_nomem(context);
+    else
+        sqlite3_result_double(context, ratio);
+}
+
 static void group_key(sqlite3_context *context, int argc, sqlite3_value **argv)
 {
     char hash[RS_ASCEND_HASH_BYTES];
@@ -617,6 +786,7 @@ struct function {
     void (*call)(sqlite3_context *, int, sqlite3_value **);
     void (*step)(sqlite3_context *, int, sqlite3_value **);
     void (*end)(sqlite3_context *);
+    void (*value)(sqlite3_context *); /* of a window; NULL: it is of groups only */
     int argc;
     bool is_twin; /* of the two that a step is written for the second one */
 };
@@ -625,10 +795,14 @@ static int add_functions(sqlite3 *db, const struct function *functions, size_t c
 {
     int code = SQLITE_OK;
     for (size_t i = 0; i < count && code == SQLITE_OK; i++)
-        code = sqlite3_create_function(db, functions[i].name, functions[i].argc,
-                                       SQLITE_UTF8 | SQLITE_DETERMINISTIC,
-                                       functions[i].is_twin ? db : data, functions[i].call,
-                                       functions[i].step, functions[i].end);
+        code = functions[i].value
+                   ? sqlite3_create_window_function(
+                         db, functions[i].name, functions[i].argc, SQLITE_UTF8, data,
+                         functions[i].step, functions[i].end, functions[i].value, never, NULL)
+                   : sqlite3_create_function(db, functions[i].name, functions[i].argc,
+                                             SQLITE_UTF8 | SQLITE_DETERMINISTIC,
+                                             functions[i].is_twin ? db : data, functions[i].call,
+                                             functions[i].step, functions[i].end);
     return code;
 }
 
@@ -659,10 +833,16 @@ int select_functions(sqlite3 *db)
         {"ranks_of_least", ranks_of_least, 2},
         {"ranks_of_most", ranks_of_most, 2},
         {"has_outlier", has_outlier, 1},
+        {"slow_rows", slow_rows, 2},
+        {"sum_plain_by", sum_plain_by, 2},
+        {"sum_exact_by", sum_exact_by, 2},
+        {"sum_pairs_by", sum_pairs_by, 2},
         {"list", list, 3}, /* (key, number, separator) */
     };
     static const struct function functions[] = {
-        {.name = "sum_plain", .argc = 1, .step = add_plain, .end = tell_sum},
+        {.name = "around", .argc = 3, .step = step_around, .end = end_stack, .value = tell_top},
+        {.name = "partner", .argc = 2, .step = step_partner, .end = end_stack, .value = tell_top},
+        {.name = "sum_plain", .argc = 1, .step = add_plain, .end = tell_sum, .value = tell_sum},
         {.name = "sum_exact", .argc = 1, .step = add_exact, .end = tell_sum},
         {.name = "sum_doubled", .argc = 1, .step = add_exact, .end = tell_sum, .is_twin = true},
         {.name = "sum_firsts", .argc = 2, .step = add_first, .end = tell_firsts},
@@ -673,8 +853,13 @@ int select_functions(sqlite3 *db)
         {.name = "round_sql", .argc = 2, .call = round_sql},
         {.name = "root", .argc = 1, .call = root},
         {.name = "us_text", .argc = 1, .call = us_text},
+        {.name = "number_text", .argc = 1, .call = number_text},
+        {.name = "fixed", .argc = 2, .call = fixed},
+        {.name = "alike", .argc = 3, .call = alike_names},
         {.name = "group_key", .argc = 1, .call = group_key},
         {.name = "is_receive", .argc = 1, .call = is_receive},
+        {.name = "tokens", .argc = 1, .call = tokens},
+        {.name = "bare", .argc = 3, .step = step_bare, .end = end_bare},
     };
     int code = add_functions(db, functions, COLUMN_COUNT(functions), NULL);
     for (size_t i = 0; i < COLUMN_COUNT(aggregates) && code == SQLITE_OK; i++) {
@@ -693,6 +878,7 @@ void select_bind(const struct run *run, const struct inputs *in, int64_t rank, s
         const char *name;
         int64_t value;
     } values[] = {{":compat", run->options->compat},
+                  {":exclude_op_name", run->options->exclude_op_name},
                   {":step", run->options->step_id},
                   {":top", run->options->top_num > 0 ? run->options->top_num : run->recipe->top},
                   {":rank", rank},
@@ -704,7 +890,16 @@ void select_bind(const struct run *run, const struct inputs *in, int64_t rank, s
         if (place)
             (void)sqlite3_bind_int64(stmt, place, values[i].value);
     }
-    const int at = sqlite3_bind_parameter_index(stmt, ":text");
-    if (at && in)
-        (void)sqlite3_bind_text(stmt, at, in->text, -1, SQLITE_STATIC);
+    const struct {
+        const char *name, *value;
+    } texts[] = {{":text", in ? in->text : run->options->baseline},
+                 {":kinds", run->options->parallel_types}};
+    for (size_t i = 0; i < COLUMN_COUNT(texts); i++) {
+        const int place = sqlite3_bind_parameter_index(stmt, texts[i].name);
+        if (place)
+            (void)sqlite3_bind_text(stmt, place, texts[i].value, -1, SQLITE_STATIC);
+    }
+    const int figure = sqlite3_bind_parameter_index(stmt, ":figure");
+    if (figure)
+        (void)sqlite3_bind_double(stmt, figure, in ? in->figure : run->options->fuzzy_threshold);
 }

@@ -174,7 +174,7 @@ const struct recipe recipe_slow_link = {
                             "COMMUNICATION_OP.count COMMUNICATION_OP.startNs "
                             "COMMUNICATION_OP.endNs STRING_IDS.value ENUM_HCCL_DATA_TYPE.name",
                 .sql = ops_sql,
-                .missing = "communication operations"},
+                .missing = "no communication operations"},
                {.name = "links",
                 .columns = "communicator:t src:t dst:t transport:t size:r time:r rank:i"}},
     .fill = fill,
