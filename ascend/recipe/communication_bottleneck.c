@@ -14,53 +14,102 @@
  * have different names; the text says 5%.
  */
 #include "ascend/recipe/recipe_priv.h"
-#include "common/base/mem.h"
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-/* Operations of the rank that is asked about, sends and receives in them, and their rows in all ranks. */
-enum { TOPS, PAIRS, ROWS };
-enum { T_PLACE, T_START, T_END, T_NAME, T_SLOW = 9, T_FAST, T_REASON };
-enum { R_TOP, R_RANK, R_START, R_END };
-/* Tasks of both ranks, in one frame so that names are one set. */
-enum { S_SIDE, S_START, S_DURATION, S_NAME };
-#define TASK_KINDS "iiit"
+enum { TOPS, PAIRS, ROWS, TASKS }; /* frames */
 
-enum { WAIT_NS = 100000, ALIGNED_NS = 1000000, REASON_BYTES = 2048 };
-#define SAME 0.05
+/* clang-format off: one thought a line of SQL */
 
+/* Operations of the rank that is asked about. */
 static const char tops_sql[] =
-    "SELECT place, start, end, name, communicator, coalesce(src, -1), coalesce(dst, -1), "
-    "coalesce(number, -1), coalesce(is_receive, 0), NULL, NULL, NULL "
-    "FROM (SELECT row_number() OVER () - 1 AS place, * FROM (SELECT c.startNs AS start, "
-    "c.endNs AS end, n.value AS name, g.value AS communicator, c.opId AS id "
-    "FROM COMMUNICATION_OP c JOIN STRING_IDS n ON n.id = c.opName "
-    "LEFT JOIN STRING_IDS g ON g.id = c.groupName WHERE c.startNs >= :from AND c.endNs <= :to "
-    "ORDER BY c.endNs - c.startNs DESC LIMIT :top)) "
+    "SELECT place, start, end, name, communicator, coalesce(src, -1), coalesce(dst, -1), coalesce(number, -1), "
+    "coalesce(is_receive, 0) FROM (SELECT row_number() OVER () - 1 AS place, * FROM (SELECT c.startNs AS start, "
+    "c.endNs AS end, n.value AS name, g.value AS communicator, c.opId AS id FROM COMMUNICATION_OP c "
+    "JOIN STRING_IDS n ON n.id = c.opName LEFT JOIN STRING_IDS g ON g.id = c.groupName "
+    "WHERE c.startNs >= :from AND c.endNs <= :to ORDER BY c.endNs - c.startNs DESC LIMIT :top)) "
     "LEFT JOIN (SELECT op, src, dst, number, is_receive FROM pairs) ON op = id";
 
 #define C_IS_SPAN IS_SPAN("c.startNs", "c.endNs")
-
-/* In each rank the first row of the operation's name, in its communicator. */
-static const char same_name_sql[] =
-    "SELECT place, :rank, start, end FROM (SELECT t.place, c.startNs AS start, c.endNs AS end, "
-    "row_number() OVER (PARTITION BY t.place ORDER BY c.startNs) AS n FROM tops t "
-    "JOIN STRING_IDS s ON s.value = t.name JOIN COMMUNICATION_OP c ON c.opName = s.id "
-    "LEFT JOIN STRING_IDS g ON g.id = c.groupName "
+/* Their rows in each rank: the first one of the name, in its communicator, then the other end of a transfer. */
+static const char rows_sql[] =
+    "SELECT place, :rank, start, end FROM (SELECT t.place, c.startNs AS start, c.endNs AS end, row_number() OVER "
+    "(PARTITION BY t.place ORDER BY c.startNs) AS n FROM tops t JOIN STRING_IDS s ON s.value = t.name "
+    "JOIN COMMUNICATION_OP c ON c.opName = s.id LEFT JOIN STRING_IDS g ON g.id = c.groupName "
     "WHERE coalesce(g.value, '') = coalesce(t.communicator, '') AND " C_IS_SPAN
-    ") WHERE n = 1 ORDER BY place";
-static const char same_name_compat_sql[] =
-    "SELECT :number, :rank, c.startNs, c.endNs FROM COMMUNICATION_OP c "
-    "JOIN STRING_IDS n ON c.opName = n.id WHERE n.value = :text AND " C_IS_SPAN "GROUP BY n.value";
-/* The other end of each transfer. */
-static const char partners_sql[] =
-    "SELECT t.place, :rank, c.startNs, c.endNs FROM pairs p JOIN tops t ON t.number = p.number AND "
-    "t.src = p.src AND t.dst = p.dst AND t.is_receive <> p.is_receive AND "
-    "t.communicator = p.communicator JOIN COMMUNICATION_OP c ON c.opId = p.op AND " C_IS_SPAN
-    "ORDER BY p.rowid, t.place";
+    ") WHERE n = 1 UNION ALL "
+    "SELECT t.place, :rank, c.startNs, c.endNs FROM pairs p JOIN tops t ON t.number = p.number AND t.src = p.src AND "
+    "t.dst = p.dst AND t.is_receive <> p.is_receive AND t.communicator = p.communicator "
+    "JOIN COMMUNICATION_OP c ON c.opId = p.op AND " C_IS_SPAN;
+static const char rows_compat_sql[] =
+    "SELECT t.place, :rank, c.startNs, c.endNs FROM tops t JOIN STRING_IDS n ON n.value = t.name "
+    "JOIN COMMUNICATION_OP c ON c.opName = n.id WHERE " C_IS_SPAN "GROUP BY t.place";
+
+/* Who the operation's slow and fast rank are; where there is nothing to explain, the reason. */
+static const char contests_sql[] =
+    "WITH r AS MATERIALIZED (SELECT top, rank, start, end, end - start AS ns, row_number() OVER (PARTITION BY top ORDER BY "
+    "end - start DESC, rows.rowid) AS fast, row_number() OVER (PARTITION BY top ORDER BY end - start, rows.rowid DESC) AS "
+    "slow FROM rows) SELECT place, s.rank, f.rank, s.start, s.end, f.start, f.end - s.end, CASE WHEN f.rank IS NULL THEN "
+    "'[Failed] No data found for the communication operator' WHEN f.ns <= 0 OR CAST(f.ns - s.ns AS REAL) / f.ns < 0.05 "
+    "THEN '[Completed] No slow NPU detected: execution time difference is less than ' || iif(:compat, '0.05%', '5%') END "
+    "FROM tops LEFT JOIN r f ON f.top = place AND f.fast = 1 LEFT JOIN r s ON s.top = place AND s.slow = 1 ORDER BY place";
+
+/* ---- why ---- */
+
+#define TASK_SQL(columns, from)                                                                    \
+    "SELECT :number, " columns " FROM " from " WHERE TASK.startNs >= 0 AND TASK.endNs <= :to "
+static const char *const device_queries[] = {
+    TASK_SQL("TASK.startNs, TASK.endNs - TASK.startNs, n.value",
+             "TASK JOIN COMPUTE_TASK_INFO c ON TASK.globalTaskId = "
+             "c.globalTaskId JOIN STRING_IDS n ON n.id = c.name") "ORDER BY TASK.startNs DESC",
+    TASK_SQL(
+        "min(TASK.startNs), max(TASK.endNs) - min(TASK.startNs), n.value",
+        "TASK JOIN COMMUNICATION_TASK_INFO c ON "
+        "TASK.globalTaskId = c.globalTaskId JOIN STRING_IDS n ON n.id = c.name") "GROUP BY n.value ORDER BY 2 DESC",
+    TASK_SQL(
+        "TASK.startNs, TASK.endNs - TASK.startNs, n.value",
+        "TASK JOIN STRING_IDS n ON n.id = TASK.taskType") "AND lower(n.value) LIKE '%memcpy%' ORDER BY TASK.startNs DESC",
+    NULL};
+static const char *const torch_queries[] = {
+    "SELECT :number, CAST(p.startNs AS INTEGER), p.endNs - p.startNs, n.value FROM PYTORCH_API p "
+    "JOIN STRING_IDS n ON n.id = p.name WHERE CAST(p.endNs AS INTEGER) <= :to AND n.value LIKE '%::%' "
+    "ORDER BY CAST(p.startNs AS INTEGER) DESC",
+    NULL};
+static const char *const cann_queries[] = {
+    "SELECT :number, a.startNs, a.endNs - a.startNs, e.name || '@' || n.value FROM CANN_API a "
+    "JOIN STRING_IDS n ON n.id = a.name JOIN ENUM_API_TYPE e ON e.id = a.type WHERE a.startNs >= 0 AND a.endNs <= :to "
+    "ORDER BY a.startNs DESC",
+    NULL};
+/* How many launches there are, and how many wait 100 us longer on the device than on the host. */
+static const char *const launch_queries[] = {
+    "SELECT 0, count(*), sum(TASK.startNs - a.endNs - (a.startNs - CAST(p.endNs AS INTEGER)) > 100000), NULL FROM TASK "
+    "JOIN CANN_API a ON TASK.connectionId = a.connectionId JOIN CONNECTION_IDS k ON k.connectionId = TASK.connectionId "
+    "JOIN PYTORCH_API p ON k.id = p.connectionId JOIN ENUM_API_TYPE e ON a.type = e.id JOIN STRING_IDS n ON n.id = a.name "
+    "WHERE TASK.startNs > :from AND TASK.endNs < :to AND e.name = 'node' AND n.value = 'launch'",
+    NULL};
+
+/* Both ranks walked backwards, equal names matched, until they started within 1 ms of each other; :rank is the fast one's clock
+ * minus the slow one's. No answer: they never did. */
+#define US(ns) "number_text(round_even(" ns " * 0.001, 3))"
+#define LARGEST(of)                                                                                \
+    "(SELECT name, " of " FROM walk WHERE late IS NOT NULL ORDER BY " of " DESC, i LIMIT 1)"
+static const char walk_sql[] =
+    "DROP TABLE IF EXISTS temp.fast; "
+    "CREATE TEMP TABLE fast AS SELECT start, duration, name FROM tasks WHERE side ORDER BY start DESC, tasks.rowid; "
+    "CREATE INDEX temp.fast_name ON fast (name); "
+    "WITH RECURSIVE slow AS MATERIALIZED (SELECT row_number() OVER (ORDER BY start DESC, tasks.rowid) AS turn, start, "
+    "duration, name FROM tasks WHERE NOT side), "
+    "walk (i, at, late, longer, name, is_done) AS MATERIALIZED (SELECT 0, 0, NULL, NULL, NULL, 0 UNION ALL "
+    "SELECT i + 1, coalesce(f.rowid, at), s.start - f.start + :rank, s.duration - f.duration, s.name, "
+    "s.start - f.start + :rank < 1000000 FROM walk JOIN slow s ON turn = i + 1 LEFT JOIN fast f ON f.rowid = "
+    "(SELECT min(rowid) FROM fast WHERE fast.name = s.name AND fast.rowid > at) WHERE is_done IS NOT 1) "
+    "SELECT ': max duration-diff op ' || d.name || ', diff ' || " US(
+        "longer") " || ' us, max start-time-diff op ' || "
+                  "l.name || ', diff ' || " US("late") " || ' us.' FROM " LARGEST(
+                      "longer") " d JOIN " LARGEST("late") " l "
+                                                           "WHERE (SELECT max(is_done) FROM walk)";
+/* clang-format on */
 
 static const struct recipe_rank *find_rank(const struct run *run, int64_t rank)
 {
@@ -104,350 +153,148 @@ static enum rs_status start(struct run *run, struct rs_err *err)
     return in.status == RS_OK ? RS_OK : rs_err_set(err, in.status, "%s", in.err.text);
 }
 
-static void fill(struct inputs *in, struct frame *frames)
+static void take_tops(struct inputs *in, struct frame *tops)
 {
-    const struct frame *tops = &frames[TOPS];
-    frames[TOPS].failed = frame_append(&frames[TOPS], &in->run->frames[TOPS]) != RS_OK;
-    if (!in->run->options->compat) {
-        in_load(in, &frames[ROWS], in->profiler, same_name_sql);
-        if (in_has(in, PAIR_TABLES))
-            in_load(in, &frames[PAIRS], in->profiler, pairs_sql);
-        in_load(in, &frames[ROWS], in->profiler, partners_sql);
-        return;
-    }
-    for (size_t i = 0; i < tops->count; i++) {
-        in->number = (int64_t)i;
-        in->text = frame_text(tops, frame_row(tops, i)[T_NAME].t);
-        in_load(in, &frames[ROWS], in->profiler, same_name_compat_sql);
-    }
+    tops->failed = frame_append(tops, &in->run->frames[TOPS]) != RS_OK;
 }
 
-/* ---- why ---- */
-
+/* A row of contests_sql, and what its two ranks have to say. */
+enum { C_PLACE, C_SLOW, C_FAST, C_SLOW_START, C_SLOW_END, C_FAST_START, C_SHIFT, C_REASON };
 struct contest {
     struct run *run;
-    const union frame_cell *slow, *fast; /* rows */
-    int64_t shift;                       /* fast's clock minus slow's */
-    enum rs_status status;               /* the first failure */
+    const union frame_cell *row;
+    enum rs_status status; /* the first failure */
     struct rs_err err;
 };
 
-struct window {
-    int64_t from, to; /* :from and :to */
-};
-
-/* The answers of a row's rank. */
-static void ask(struct contest *contest, const union frame_cell *row, int64_t side,
-                struct window window, const char *const *queries, struct frame *answer)
+/* Adds a rank's answers to the run's tasks; :from, :to and, as :number, the side. */
+static void ask(struct contest *contest, int64_t rank, const int64_t bound[3],
+                const char *const *queries)
 {
     struct inputs in;
+    if (contest->status == RS_OK)
+        contest->status =
+            inputs_open(contest->run, find_rank(contest->run, rank), &in, &contest->err);
     if (contest->status != RS_OK)
         return;
-    contest->status =
-        inputs_open(contest->run, find_rank(contest->run, row[R_RANK].i), &in, &contest->err);
-    if (contest->status != RS_OK)
-        return;
-    in.from = window.from;
-    in.to = window.to;
-    in.number = side;
+    in.from = bound[0];
+    in.to = bound[1];
+    in.number = bound[2];
     for (; *queries; queries++)
-        in_load(&in, answer, in.profiler, *queries);
+        in_load(&in, &contest->run->frames[TASKS], in.profiler, *queries);
     inputs_close(&in);
     contest->status = in.status;
     contest->err = in.err;
 }
 
-struct widest {
-    rs_str duration_name, start_name;
-    int64_t duration, start;
-    size_t matched;
-    bool is_aligned;
-};
-
-static int by_late_start(const void *a, const void *b, void *data)
+static void forget_tasks(struct run *run)
 {
-    const struct frame *tasks = data;
-    const uint32_t p = *(const uint32_t *)a, q = *(const uint32_t *)b;
-    const int64_t x = frame_row(tasks, p)[S_START].i, y = frame_row(tasks, q)[S_START].i;
-    return x != y ? (x > y ? -1 : 1) : (p > q) - (p < q);
+    select_forget(&run->tables[TASKS]);
+    run->frames[TASKS].count = 0;
 }
-
-/* Places of a name on the fast side, ascending: next[i] is the next place with the name of i. */
-struct places {
-    uint32_t *first, *next; /* by name; by place */
-};
-
-static uint32_t place_from(struct places *places, rs_str name, uint32_t from)
-{
-    while (places->first[name] != UINT32_MAX && places->first[name] < from)
-        places->first[name] = places->next[places->first[name]];
-    return places->first[name];
-}
-
-static void match(const struct frame *tasks, const uint32_t *slow, size_t slow_count,
-                  const uint32_t *fast, struct places *places, int64_t shift, struct widest *widest)
-{
-    uint32_t at = 0;
-    for (size_t i = 0; i < slow_count && !widest->is_aligned; i++) {
-        const union frame_cell *mine = frame_row(tasks, slow[i]);
-        if (mine[S_NAME].t == RS_STR_NONE)
-            continue;
-        const uint32_t place = place_from(places, mine[S_NAME].t, at);
-        if (place == UINT32_MAX)
-            continue;
-        const union frame_cell *theirs = frame_row(tasks, fast[place]);
-        const int64_t late = mine[S_START].i - theirs[S_START].i + shift;
-        const int64_t longer = mine[S_DURATION].i - theirs[S_DURATION].i;
-        at = place + 1;
-        if (!widest->matched || longer > widest->duration) {
-            widest->duration = longer;
-            widest->duration_name = mine[S_NAME].t;
-        }
-        if (!widest->matched || late > widest->start) {
-            widest->start = late;
-            widest->start_name = mine[S_NAME].t;
-        }
-        widest->matched++;
-        widest->is_aligned = late < ALIGNED_NS;
-    }
-}
-
-/* Walks both sides of `tasks` backwards. */
-static enum rs_status walk_back(struct frame *tasks, int64_t shift, struct widest *widest)
-{
-    uint32_t *rows = rs_mem_calloc(tasks->count + 1, sizeof *rows);
-    uint32_t *fast = rs_mem_calloc(tasks->count + 1, sizeof *fast);
-    struct places places = {.first = rs_mem_calloc(tasks->texts.count, sizeof *places.first),
-                            .next = rs_mem_calloc(tasks->count + 1, sizeof *places.next)};
-    size_t slow_count = 0, fast_count = 0;
-    *widest = (struct widest){0};
-    const bool ok = rows && fast && places.first && places.next;
-    if (ok) {
-        for (size_t i = 0; i < tasks->count; i++)
-            rows[i] = (uint32_t)i;
-        qsort_r(rows, tasks->count, sizeof *rows, by_late_start, tasks);
-        for (size_t i = 0; i < tasks->count; i++) {
-            if (frame_row(tasks, rows[i])[S_SIDE].i)
-                fast[fast_count++] = rows[i];
-            else
-                rows[slow_count++] = rows[i];
-        }
-        memset(places.first, 0xff, tasks->texts.count * sizeof *places.first);
-        for (size_t i = fast_count; i-- > 0;) {
-            const rs_str name = frame_row(tasks, fast[i])[S_NAME].t;
-            if (name == RS_STR_NONE)
-                continue;
-            places.next[i] = places.first[name];
-            places.first[name] = (uint32_t)i;
-        }
-        match(tasks, rows, slow_count, fast, &places, shift, widest);
-    }
-    rs_mem_free(rows);
-    rs_mem_free(fast);
-    rs_mem_free(places.first);
-    rs_mem_free(places.next);
-    return ok ? RS_OK : RS_NOMEM;
-}
-
-#define TASK_SQL(columns, from)                                                                    \
-    "SELECT :number, " columns " FROM " from " WHERE TASK.startNs >= 0 AND TASK.endNs <= :to "
-
-static const char *const device_queries[] = {
-    TASK_SQL("TASK.startNs, TASK.endNs - TASK.startNs, n.value",
-             "TASK JOIN COMPUTE_TASK_INFO c ON TASK.globalTaskId = c.globalTaskId "
-             "JOIN STRING_IDS n ON n.id = c.name") "ORDER BY TASK.startNs DESC",
-    TASK_SQL("min(TASK.startNs), max(TASK.endNs) - min(TASK.startNs), n.value",
-             "TASK JOIN COMMUNICATION_TASK_INFO c ON TASK.globalTaskId = c.globalTaskId "
-             "JOIN STRING_IDS n ON n.id = c.name") "GROUP BY n.value ORDER BY 2 DESC",
-    TASK_SQL(
-        "TASK.startNs, TASK.endNs - TASK.startNs, n.value",
-        "TASK JOIN STRING_IDS n ON n.id = TASK.taskType") "AND lower(n.value) LIKE '%memcpy%' ORDER BY TASK.startNs DESC",
-    NULL};
-
-static const char *const torch_queries[] = {
-    "SELECT :number, CAST(p.startNs AS INTEGER), p.endNs - p.startNs, n.value FROM PYTORCH_API p "
-    "JOIN STRING_IDS n ON n.id = p.name WHERE CAST(p.endNs AS INTEGER) <= :to "
-    "AND n.value LIKE '%::%' ORDER BY CAST(p.startNs AS INTEGER) DESC",
-    NULL};
-
-static const char *const cann_queries[] = {
-    "SELECT :number, a.startNs, a.endNs - a.startNs, e.name || '@' || n.value FROM CANN_API a "
-    "JOIN STRING_IDS n ON n.id = a.name JOIN ENUM_API_TYPE e ON e.id = a.type "
-    "WHERE a.startNs >= 0 AND a.endNs <= :to ORDER BY a.startNs DESC",
-    NULL};
-
-/* Without these tables no launch is known. */
-static const char launch_tables[] =
-    "CONNECTION_IDS.id CONNECTION_IDS.connectionId PYTORCH_API.connectionId PYTORCH_API.endNs "
-    "ENUM_API_TYPE.name CANN_API.connectionId";
-static const char *const launch_queries[] = {
-    "SELECT a.startNs - CAST(p.endNs AS INTEGER), TASK.startNs - a.endNs FROM TASK "
-    "JOIN CANN_API a ON TASK.connectionId = a.connectionId "
-    "JOIN CONNECTION_IDS k ON k.connectionId = TASK.connectionId "
-    "JOIN PYTORCH_API p ON k.id = p.connectionId "
-    "JOIN ENUM_API_TYPE e ON a.type = e.id JOIN STRING_IDS n ON n.id = a.name "
-    "WHERE TASK.startNs > :from AND TASK.endNs < :to AND e.name = 'node' "
-    "AND n.value = 'launch'",
-    NULL};
 
 /* One level's summary; false: the ranks never were aligned. */
 static bool summarise(struct contest *contest, const char *level, const char *const *queries,
-                      char text[REASON_BYTES / 2])
+                      struct rs_buf *reason)
 {
-    struct frame tasks;
-    struct widest widest = {0};
+    const union frame_cell *row = contest->row;
+    struct rs_buf text = {0};
+    forget_tasks(contest->run);
+    ask(contest, row[C_SLOW].i, (int64_t[]){0, row[C_SLOW_START].i, 0}, queries);
+    ask(contest, row[C_FAST].i, (int64_t[]){0, row[C_FAST_START].i, 1}, queries);
     if (contest->status == RS_OK)
-        contest->status = frame_init(&tasks, TASK_KINDS);
-    if (contest->status != RS_OK)
-        return false;
-    ask(contest, contest->slow, 0, (struct window){0, contest->slow[R_START].i}, queries, &tasks);
-    ask(contest, contest->fast, 1, (struct window){0, contest->fast[R_START].i}, queries, &tasks);
-    if (contest->status == RS_OK)
-        contest->status = walk_back(&tasks, contest->shift, &widest);
-    const bool is_found = contest->status == RS_OK && widest.matched && widest.is_aligned;
-    if (is_found) {
-        char longer[40], later[40];
-        stats_print(stats_round((double)widest.duration * 0.001, 3), longer, sizeof longer);
-        stats_print(stats_round((double)widest.start * 0.001, 3), later, sizeof later);
-        (void)snprintf(text, REASON_BYTES / 2,
-                       "%s: max duration-diff op %.300s, diff %s us, "
-                       "max start-time-diff op %.300s, diff %s us.",
-                       level, frame_text(&tasks, widest.duration_name), longer,
-                       frame_text(&tasks, widest.start_name), later);
-    }
-    frame_fini(&tasks);
+        contest->status = result_text(contest->run, walk_sql, row[C_SHIFT].i, &text, &contest->err);
+    const bool is_found = text.length != 0;
+    if (is_found)
+        rs_buf_printf(reason, "%s%s", level, rs_buf_text(&text));
+    rs_buf_fini(&text);
     return is_found;
 }
 
-/* More than half of the slow rank's launches waited on the device? *known_p false: no launches. */
-static bool is_device_bound(struct contest *contest, bool *known_p)
+static void explain(struct contest *contest, struct rs_buf *reason)
 {
-    static const char *const none[] = {NULL};
-    struct frame waits;
-    size_t device = 0;
-    struct inputs in;
-    contest->status = inputs_open(contest->run, find_rank(contest->run, contest->slow[R_RANK].i),
-                                  &in, &contest->err);
-    if (contest->status != RS_OK)
-        return false;
-    const bool has_launches = in_has(&in, launch_tables);
-    inputs_close(&in);
-    contest->status = frame_init(&waits, "ii");
-    const struct window window = {contest->fast[R_START].i - contest->shift,
-                                  contest->slow[R_END].i};
-    ask(contest, contest->slow, 0, window, has_launches ? launch_queries : none, &waits);
-    for (size_t i = 0; i < waits.count; i++)
-        device += frame_row(&waits, i)[1].i - frame_row(&waits, i)[0].i > WAIT_NS;
-    *known_p = waits.count != 0;
-    const bool is_most = waits.count && (double)device / (double)waits.count > 0.5;
-    frame_fini(&waits);
-    return is_most;
-}
-
-static const char not_enough[] = "[Failed] Insufficient data for analyzing slow NPU bottleneck";
-static const char not_aligned[] =
-    " Tasks are not aligned between slow and fast NPU from the beginning";
-
-static void explain(struct contest *contest, char reason[REASON_BYTES])
-{
-    char text[REASON_BYTES / 2] = "", cann[REASON_BYTES / 2] = "";
-    bool is_known = false;
-    const bool is_device = is_device_bound(contest, &is_known);
-    if (contest->status != RS_OK || !is_known) {
-        (void)snprintf(reason, REASON_BYTES, "%s", not_enough);
+    static const char apart[] =
+        " Tasks are not aligned between slow and fast NPU from the beginning";
+    const union frame_cell *row = contest->row;
+    const struct frame *tasks = &contest->run->frames[TASKS];
+    forget_tasks(contest->run);
+    ask(contest, row[C_SLOW].i,
+        (int64_t[]){row[C_FAST_START].i - row[C_SHIFT].i, row[C_SLOW_END].i, 0}, launch_queries);
+    const int64_t launches = tasks->count ? frame_row(tasks, 0)[1].i : 0;
+    if (!launches)
         return;
-    }
+    const bool is_device = frame_row(tasks, 0)[2].i * 2 > launches;
+    rs_buf_string(reason, is_device ? "[Device-bound]" : "[Host-bound]");
     if (is_device) {
-        const bool is_found = summarise(contest, "Device", device_queries, text);
-        (void)snprintf(reason, REASON_BYTES, "[Device-bound]%s", is_found ? text : not_aligned);
+        if (!summarise(contest, "Device", device_queries, reason))
+            rs_buf_string(reason, apart);
         return;
     }
-    const bool has_torch = summarise(contest, "PyTorch", torch_queries, text);
-    const bool has_cann = summarise(contest, "CANN", cann_queries, cann);
-    if (has_torch)
-        (void)snprintf(reason, REASON_BYTES, "[Host-bound] %.900s%s%.900s", text,
-                       has_cann ? " | " : "", cann);
-    else
-        (void)snprintf(reason, REASON_BYTES, "[Host-bound]%s", not_aligned);
+    rs_buf_u8(reason, ' ');
+    if (!summarise(contest, "PyTorch", torch_queries, reason)) {
+        reason->length--;
+        rs_buf_string(reason, apart);
+        return;
+    }
+    const size_t length = reason->length;
+    rs_buf_string(reason, " | ");
+    if (!summarise(contest, "CANN", cann_queries, reason))
+        reason->length = length;
 }
 
-static int64_t length_of(const union frame_cell *row)
+/* Why the slow rank was, into the row. */
+static enum rs_status decide(struct run *run, struct frame *contests, union frame_cell *row,
+                             struct rs_err *err)
 {
-    return row[R_END].i - row[R_START].i;
-}
-
-/* Who the operation's slow and fast rank are, and why: into its row. */
-static enum rs_status decide(struct run *run, union frame_cell *top, struct rs_err *err)
-{
-    const struct frame *rows = &run->frames[ROWS];
-    struct contest contest = {.run = run};
-    char reason[REASON_BYTES] = "";
-    for (size_t i = 0; i < rows->count; i++) {
-        const union frame_cell *row = frame_row(rows, i);
-        if (row[R_TOP].i != top[T_PLACE].i)
-            continue;
-        if (!contest.fast || length_of(row) > length_of(contest.fast))
-            contest.fast = row;
-        if (!contest.slow || length_of(row) <= length_of(contest.slow))
-            contest.slow = row;
-    }
-    const double longest = contest.fast ? (double)length_of(contest.fast) : 0;
-    const double shortest = contest.fast ? (double)length_of(contest.slow) : 0;
-    if (!contest.fast) {
-        (void)snprintf(reason, sizeof reason,
-                       "[Failed] No data found for the communication operator");
-    } else if (!(longest > 0) || (longest - shortest) / longest < SAME) {
-        (void)snprintf(
-            reason, sizeof reason,
-            "[Completed] No slow NPU detected: execution time difference is less than %s",
-            run->options->compat ? "0.05%" : "5%");
-    } else {
-        contest.shift = contest.fast[R_END].i - contest.slow[R_END].i;
-        top[T_SLOW].i = contest.slow[R_RANK].i;
-        top[T_FAST].i = contest.fast[R_RANK].i;
-        explain(&contest, reason);
-    }
-    if (contest.status == RS_NOMEM)
+    struct contest contest = {.run = run, .row = row};
+    struct rs_buf reason = {0};
+    explain(&contest, &reason);
+    if (contest.status == RS_NOMEM || reason.failed)
         return rs_err_set(err, RS_NOMEM, "no memory for decisions");
-    if (contest.status != RS_OK) { /* tables for the why are missing or broken: the who stands */
-        run_add_problem(run, top[T_SLOW].i, true, "%s",
+    if (contest.status != RS_OK) /* tables for the why are missing or broken: the who stands */
+        run_add_problem(run, row[C_SLOW].i, true, "%s",
                         contest.err.text[0] ? contest.err.text : rs_status_text(contest.status));
-        (void)snprintf(reason, sizeof reason, "%s", not_enough);
-    }
-    top[T_REASON].t = frame_str(&run->frames[TOPS], reason);
+    row[C_REASON].t = frame_str(contests, contest.status == RS_OK && reason.length
+                                              ? rs_buf_text(&reason)
+                                              : "[Failed] Insufficient data for analyzing slow "
+                                                "NPU bottleneck");
+    rs_buf_fini(&reason);
     return RS_OK;
 }
 
+/* As a data frame types ranks: all there, with gaps, none at all. */
+#define RESULT_OF(kind, condition)                                                                  \
+    {                                                                                               \
+        .name = "CommunicationBottleneck", .file = "communication_bottleneck.csv",                  \
+        .columns =                                                                                  \
+            "startTime(us):t=Start Time(us)|endTime(us):t=End Time(us)|"                            \
+            "duration(us):r=Duration(us)|communicationOp:t=Communication Op|"                       \
+            "slowRankId:" kind "=Slow Rank ID|fastRankId:" kind "=Fast Rank ID|reason:t=Reason",    \
+        .sql = "SELECT us_text(start), us_text(end), round_even((end - start) * 0.001, 3), name, "  \
+               "slow, fast, reason FROM tops JOIN contests USING (place) ORDER BY place",           \
+        .when =                                                                                     \
+            "SELECT 1 FROM (SELECT count(*) AS n, count(slow) AS k FROM contests) WHERE " condition \
+    }
+static const struct result contests_result = {
+    .name = "contests",
+    .columns = "place:i slow:i fast:i slow_start:i slow_end:i fast_start:i shift:i reason:t",
+    .is_rows = true,
+    .sql = contests_sql};
+static const struct result results[] = {RESULT_OF("i", "k = n"), RESULT_OF("r", "k AND k < n"),
+                                        RESULT_OF("t", "NOT k")};
+
 static enum rs_status finish(struct run *run, struct rs_err *err)
 {
-    struct frame *tops = &run->frames[TOPS];
-    enum rs_status status = RS_OK;
-    size_t named = 0;
-    char columns[240];
-    for (size_t i = 0; i < tops->count && status == RS_OK; i++) {
-        status = decide(run, frame_at(tops, i), err);
-        named += frame_row(tops, i)[T_SLOW].i != RS_NULL;
+    struct frame *contests = NULL;
+    enum rs_status status = result_rows(run, &contests_result, &contests, err);
+    for (size_t i = 0; status == RS_OK && i < contests->count; i++) {
+        union frame_cell *row = frame_at(contests, i);
+        if (row[C_REASON].t == RS_STR_NONE)
+            status = decide(run, contests, row, err);
+        else
+            row[C_SLOW].i = row[C_FAST].i = RS_NULL;
     }
-    if (status != RS_OK)
-        return status;
-    /* as a data frame types ranks: all there, with gaps, none at all */
-    char kind = 't';
-    if (named)
-        kind = 'r';
-    if (named == tops->count)
-        kind = 'i';
-    (void)snprintf(columns, sizeof columns,
-                   "startTime(us):t=Start Time(us)|endTime(us):t=End Time(us)|"
-                   "duration(us):r=Duration(us)|communicationOp:t=Communication Op|"
-                   "slowRankId:%c=Slow Rank ID|fastRankId:%c=Fast Rank ID|reason:t=Reason",
-                   kind, kind);
-    const struct result result = {
-        .name = "CommunicationBottleneck",
-        .file = "communication_bottleneck.csv",
-        .columns = columns,
-        .sql = "SELECT us_text(start), us_text(end), round_even((end - start) * 0.001, 3), name, "
-               "slow, fast, reason FROM tops"};
-    return result_write(run, &result, err);
+    return status == RS_OK ? frames_finish(run, err) : status;
 }
 
 const struct recipe recipe_communication_bottleneck = {
@@ -457,15 +304,23 @@ const struct recipe recipe_communication_bottleneck = {
     .folder = "CommunicatonBottleneckAnalysis", /* so spelled by the peer */
     .needs = NEED_PROFILER,
     .top = 10,
-    .optional = API_OPTIONAL,
+    .optional = "CANN_API(name,type,startNs,endNs;connectionId) CONNECTION_IDS(id,connectionId) "
+                "COMMUNICATION_OP(opName,groupName,startNs,endNs,opId;connectionId) "
+                "PYTORCH_API(connectionId,name,startNs,endNs) ENUM_API_TYPE(id,name)",
     .frames = {{.name = "tops",
                 .columns = "place:i start:i end:i name:t communicator:t src:i dst:i number:i "
-                           "is_receive:i slow:i fast:i reason:t",
+                           "is_receive:i",
                 .requires = "COMMUNICATION_OP.opName COMMUNICATION_OP.groupName STRING_IDS.value",
+                .before = take_tops,
                 .is_passing = true},
-               {.name = "pairs", .columns = PAIR_COLUMNS, .is_passing = true},
-               {.name = "rows", .columns = "top:i rank:i start:i end:i"}},
+               FRAME_PAIRS(PAIRS_OPTIONAL, .compat_sql = "", .is_passing = true),
+               {.name = "rows",
+                .columns = "top:i rank:i start:i end:i",
+                .sql = rows_sql,
+                .compat_sql = rows_compat_sql},
+               {.name = "tasks", .columns = "side:i start:i duration:i name:t"}},
+    .results = results,
+    .result_count = COLUMN_COUNT(results),
     .start = start,
-    .fill = fill,
     .finish = finish,
 };

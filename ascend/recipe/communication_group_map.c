@@ -12,15 +12,14 @@
  */
 #include "ascend/recipe/recipe_priv.h"
 
-static const struct result results[] = {{RESULT_GROUP_MAP}};
+static const struct result results[] = {RESULT_KNOWN(NULL), {RESULT_GROUP_MAP}};
 
 const struct recipe recipe_communication_group_map = {
     .info = {"communication_group_map", "the communicators of the run and their ranks",
              "CommunicationGroupMapping"},
     .folder = "CommunicationGroupMap",
     .needs = NEED_ANALYSIS | MAY_PROFILER,
-    .frames = {FRAME_SEEN},
-    .groups = ALL_GROUPS,
+    .frames = {FRAME_SEEN, FRAME_GROUPS},
     .results = results,
     .result_count = COLUMN_COUNT(results),
 };

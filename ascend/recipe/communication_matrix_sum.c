@@ -35,13 +35,18 @@ static const char selections[] =
     "sum(transit_size), sum(transit_time), :rank FROM m "
     "GROUP BY p2p, type, group_name, src_rank, dst_rank";
 
-#define END_OF(local) RANK_OF("communicator", local, "NOT :compat") " AS " local "_rank"
+#define END_OF(local) RANK_OF("communicator", local) " AS " local "_rank"
 #define IS_KNOWN      "src_rank IS NOT NULL AND dst_rank IS NOT NULL"
 
 static const struct result results[] = {
-    RESULT_SELVES("SELECT communicator AS hash, src AS local, rank, rowid AS at FROM links "
-                  "WHERE src = dst"),
-    {.sql = "CREATE TEMP TABLE link AS SELECT *, " END_OF("src") ", " END_OF(
+    RESULT_KNOWN(NULL),
+    {.sql = "DELETE FROM member WHERE :compat"},
+    RESULT_SELVES(NULL, "SELECT communicator AS hash, src AS local, rank, rowid AS at FROM links "
+                        "WHERE src = dst"),
+    {.name = "link",
+     .columns = "communicator:t step:t op:t transport:t name:t size:r time:r src_rank:i dst_rank:i",
+     .is_rows = true,
+     .sql = "SELECT communicator, step, op, transport, name, size, time, " END_OF("src") ", " END_OF(
          "dst") " FROM (SELECT communicator, step, op, src, dst, "
                 "first_of(transport) AS transport, first_of(name) AS name, "
                 "coalesce(sum_exact(size), 0.0) AS size, coalesce(sum_exact(time), 0.0) AS time, "
@@ -73,8 +78,8 @@ const struct recipe recipe_communication_matrix_sum = {
              "ClusterCommunicationMatrix"},
     .folder = "CommMatrixSum",
     .needs = NEED_ANALYSIS | MAY_PROFILER,
-    .groups = ALL_GROUPS,
-    .frames = {{.name = "links",
+    .frames = {FRAME_GROUPS,
+               {.name = "links",
                 .columns = "p2p:i step:t op:t communicator:t src:t dst:t transport:t name:t size:r "
                            "time:r rank:i",
                 .requires = "CommAnalyzerMatrix.hccl_op_name CommAnalyzerMatrix.src_rank "

@@ -47,11 +47,12 @@ static const char package_sums[] =
     ", coalesce(round_even(" part " / nullif(" other " + " part ", 0), 4), 0)"
 
 static const struct result results[] = {
+    RESULT_KNOWN(NULL),
     /* communicators with different ranks for their kinds: every row of theirs counts twice for the peer */
     {.sql = "CREATE TEMP TABLE doubled (hash)",
      .compat_sql = "CREATE TEMP TABLE doubled AS SELECT hash FROM (SELECT hash, " SEEN_RANKS
-                   " AS ranks FROM seen GROUP BY hash, kind) GROUP BY hash "
-                   "HAVING min(ranks) <> max(ranks)"},
+                   " AS set_of " FROM_SEEN "GROUP BY hash, kind) GROUP BY hash "
+                   "HAVING min(set_of) <> max(set_of)"},
     {.name = "ClusterCommunicationTime",
      .file = "cluster_communication_time.csv",
      .columns = "step:t|rank_id:i|hccl_op_name:t|group_name:t|start_timestamp:r|elapsed_time:r|"
@@ -86,7 +87,6 @@ const struct recipe recipe_communication_time_sum = {
              "ClusterCommunicationTime, ClusterCommunicationBandwidth, CommunicationGroupMapping"},
     .folder = "CommunicationTimeSum",
     .needs = NEED_ANALYSIS | MAY_PROFILER,
-    .groups = ALL_GROUPS,
     .frames = {{.name = "times",
                 .columns = "step:t op:t communicator:t start:r elapse:r transit:r wait:r sync:r "
                            "idle:r",
@@ -102,6 +102,7 @@ const struct recipe recipe_communication_time_sum = {
                 .sql = time_sums,
                 .is_analysis = true},
                FRAME_SEEN,
+               FRAME_GROUPS,
                {.name = "transfers",
                 .columns = "step:t op:t communicator:t type:t size:r time:r bandwidth:r large:r "
                            "package:r count:r duration:r",

@@ -71,27 +71,30 @@ static void in_do(struct inputs *in, struct rs_ascend_db *db, const char *sql)
     }
 }
 
-/* has('TABLE.column ...'), of the profiler's database. */
+/* has('TABLE.column ...'), of one of the rank's databases. */
 static void has(sqlite3_context *context, int argc, sqlite3_value **argv)
 {
+    const struct inputs *in = sqlite3_user_data(context);
     const char *list = (const char *)sqlite3_value_text(argv[0]);
     (void)argc;
-    sqlite3_result_int(context, list && in_has(sqlite3_user_data(context), list));
+    sqlite3_result_int(context,
+                       list && ((in->profiler && in_has(in, list)) ||
+                                (in->analysis && db_requires(in->analysis, list, NULL) == RS_OK)));
 }
 
 /* "a,b;c": statements find a table with these columns and no rows where the rank has none, and one with an empty c where it
  * lacks that. */
-static void stand_in(struct inputs *in, const char *table, char *columns)
+static void stand_in(struct inputs *in, struct rs_ascend_db *db, const char *table, char *columns)
 {
     struct rs_buf sql = {0};
     char *spare = cut(columns, ';');
-    const bool is_there = rs_ascend_db_has_table(in->profiler, table);
+    const bool is_there = rs_ascend_db_has_table(db, table);
     if (!is_there)
         rs_buf_printf(&sql, "CREATE TEMP TABLE %s (%s%s%s)", table, columns,
                       *columns && spare ? "," : "", spare ? spare : "");
     for (char *at = spare, *rest; at && is_there; at = rest) {
         rest = cut(at, ',');
-        if (rs_ascend_db_has_column(in->profiler, table, at))
+        if (rs_ascend_db_has_column(db, table, at))
             continue;
         if (!sql.length)
             rs_buf_printf(&sql, "CREATE TEMP VIEW %s AS SELECT rowid AS rowid, *", table);
@@ -99,29 +102,35 @@ static void stand_in(struct inputs *in, const char *table, char *columns)
     }
     if (is_there && sql.length)
         rs_buf_printf(&sql, " FROM main.%s", table);
-    in_do(in, in->profiler, rs_buf_text(&sql));
+    in_do(in, db, rs_buf_text(&sql));
     rs_buf_fini(&sql);
+}
+
+static void prepare_one(struct inputs *in, struct rs_ascend_db *db)
+{
+    const char *list = in->run->recipe->optional;
+    char *words = list ? rs_mem_strdup(list) : NULL;
+    if ((list && !words) || select_functions(rs_ascend_db_sqlite(db)) != SQLITE_OK ||
+        sqlite3_create_function(rs_ascend_db_sqlite(db), "has", 1,
+                                SQLITE_UTF8 | SQLITE_DETERMINISTIC, in, has, NULL,
+                                NULL) != SQLITE_OK)
+        in_fail(in, RS_NOMEM, "no memory for the functions of SELECTs");
+    for (char *at = words, *rest; at && *at && in->status == RS_OK; at = rest) {
+        rest = cut(at, ' ');
+        char *columns = cut(at, '(');
+        (void)cut(columns, ')');
+        if (strncmp(at, "CommAnalyzer", 12) == 0 ? db == in->analysis : db == in->profiler)
+            stand_in(in, db, at, columns);
+    }
+    rs_mem_free(words);
 }
 
 void in_prepare(struct inputs *in)
 {
-    const char *list = in->run->recipe->optional;
-    sqlite3 *profiler = in->profiler ? rs_ascend_db_sqlite(in->profiler) : NULL;
-    char *words = list ? rs_mem_strdup(list) : NULL;
-    if ((list && !words) ||
-        (in->analysis && select_functions(rs_ascend_db_sqlite(in->analysis)) != SQLITE_OK) ||
-        (profiler &&
-         (select_functions(profiler) != SQLITE_OK ||
-          sqlite3_create_function(profiler, "has", 1, SQLITE_UTF8 | SQLITE_DETERMINISTIC, in, has,
-                                  NULL, NULL) != SQLITE_OK)))
-        in_fail(in, RS_NOMEM, "no memory for the functions of SELECTs");
-    for (char *at = words, *rest; at && *at && profiler && in->status == RS_OK; at = rest) {
-        rest = cut(at, ' ');
-        char *columns = cut(at, '(');
-        (void)cut(columns, ')');
-        stand_in(in, at, columns);
-    }
-    rs_mem_free(words);
+    if (in->profiler)
+        prepare_one(in, in->profiler);
+    if (in->analysis)
+        prepare_one(in, in->analysis);
 }
 
 static size_t frame_count(const struct recipe *recipe)
@@ -141,8 +150,6 @@ static const char *columns_of(const struct frame_spec *spec)
 struct part {
     struct frame frames[FRAMES_MAX];
     struct frame_table tables[FRAMES_MAX]; /* of them, while the rank is mapped */
-    struct rs_ascend_metadata meta;
-    bool has_meta;
 };
 
 /* One frame of the rank, or a statement on the way to one. */
@@ -153,6 +160,8 @@ static void load(struct inputs *in, const struct frame_spec *spec, struct frame 
     const char *sql = in->run->options->compat && spec->compat_sql ? spec->compat_sql : spec->sql;
     if (in->status != RS_OK)
         return;
+    if (!db && spec->sql)
+        return; /* the recipe can do without it */
     if (spec->requires)
         in_require(in, db, spec->requires);
     if (spec->before && in->status == RS_OK)
@@ -171,19 +180,6 @@ static void load(struct inputs *in, const struct frame_spec *spec, struct frame 
         run_add_problem(in->run, in->of->rank, true, "%s", in->err.text);
         in->status = RS_OK;
     }
-}
-
-static void read_groups(struct inputs *in, struct part *part)
-{
-    struct rs_err why = {0};
-    const enum groups_need need = in->run->recipe->groups;
-    if (in->status != RS_OK || need == NO_GROUPS ||
-        (need == OWN_GROUPS && in->run->options->compat))
-        return;
-    const enum rs_status found = rank_metadata(in->run, in, &part->meta, &why);
-    part->has_meta = found == RS_OK;
-    if (found != RS_OK && found != RS_NOTFOUND)
-        run_add_problem(in->run, in->of->rank, true, "%s", why.text);
 }
 
 /* The rank's own SELECTs may read the frames that are filled already. */
@@ -214,7 +210,6 @@ enum rs_status frames_map(struct inputs *in, void **part_p, struct rs_err *err)
     }
     if (in->status == RS_OK && recipe->fill)
         recipe->fill(in, part->frames);
-    read_groups(in, part);
     for (size_t i = 0; i < count; i++) {
         select_forget(&part->tables[i]);
         if (part->frames[i].failed)
@@ -233,8 +228,6 @@ void frames_drop(void *data)
     struct part *part = data;
     for (size_t i = 0; i < FRAMES_MAX; i++)
         frame_fini(&part->frames[i]);
-    if (part->has_meta)
-        rs_ascend_metadata_fini(&part->meta);
     rs_mem_free(part);
 }
 
@@ -279,8 +272,6 @@ enum rs_status frames_reduce(struct run *run, const struct recipe_rank *rank, vo
     for (size_t i = 0; i < frame_count(run->recipe) && status == RS_OK; i++)
         if (!run->recipe->frames[i].is_passing)
             status = frame_append(&run->frames[i], &part->frames[i]);
-    if (status == RS_OK && part->has_meta)
-        status = group_set_add(run, &run->groups, rank->rank, &part->meta);
     return status == RS_OK ? RS_OK
                            : rs_err_set(err, status, "the rows of rank %lld: %s",
                                         (long long)rank->rank, rs_status_text(status));
@@ -300,5 +291,4 @@ void frames_stop(struct run *run)
         select_forget(&run->tables[i]);
         frame_fini(&run->frames[i]);
     }
-    group_set_fini(&run->groups);
 }

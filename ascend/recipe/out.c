@@ -44,7 +44,7 @@ struct out {
     char *dir;   /* OUT/cluster_analysis_output[/FOLDER] */
     char *path;  /* the database; NULL in text form */
     sqlite3 *db; /* in text form in memory: the frames are its tables all the same */
-    struct page pages[RESULTS_MAX];
+    struct page pages[RESULTS_MAX + 1]; /* the last one is that of result_rows() */
 };
 
 static enum rs_status db_failed(struct out *out, struct rs_err *err)
@@ -68,9 +68,7 @@ static enum rs_status open_connection(struct run *run, const char *path, struct 
 {
     enum { HOW = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX };
     sqlite3 **db = &run->out->db;
-    return sqlite3_open_v2(path, db, HOW, NULL) == SQLITE_OK &&
-                   select_functions(*db) == SQLITE_OK &&
-                   select_group_functions(*db, run) == SQLITE_OK
+    return sqlite3_open_v2(path, db, HOW, NULL) == SQLITE_OK && select_functions(*db) == SQLITE_OK
                ? RS_OK
                : db_failed(run->out, err);
 }
@@ -150,7 +148,7 @@ enum rs_status out_close(struct run *run, bool keep, struct rs_err *err)
         if (!run->result->out)
             status = rs_err_set(err, RS_NOMEM, "no memory for the name of the result");
     }
-    for (size_t i = 0; i < RESULTS_MAX; i++) {
+    for (size_t i = 0; i <= RESULTS_MAX; i++) {
         select_forget(&out->pages[i].table);
         frame_fini(&out->pages[i].frame);
         rs_mem_free(out->pages[i].names);
@@ -292,13 +290,6 @@ static void add_problem(struct run *run, sqlite3_stmt *stmt, struct page *page)
                     (const char *)sqlite3_column_text(stmt, 2));
 }
 
-static void count_row(struct run *run, sqlite3_stmt *stmt, struct page *page)
-{
-    (void)run;
-    (void)stmt;
-    page->rows++;
-}
-
 static void keep_row(struct run *run, sqlite3_stmt *stmt, struct page *page)
 {
     (void)run;
@@ -326,16 +317,31 @@ static enum rs_status run_statement(struct run *run, const char *sql, int64_t ra
     return status;
 }
 
+static void keep_text(struct run *run, sqlite3_stmt *stmt, struct page *page)
+{
+    (void)run;
+    if (!page->rows++)
+        rs_buf_string(&page->csv, rs_ascend_column_text(stmt, 0));
+}
+
+enum rs_status result_text(struct run *run, const char *sql, int64_t rank, struct rs_buf *text_p,
+                           struct rs_err *err)
+{
+    struct page page = {0};
+    const enum rs_status status = run_statement(run, sql, rank, keep_text, &page, err);
+    *text_p = page.csv;
+    return status;
+}
+
 enum rs_status result_ask(struct run *run, const char *sql, int64_t rank, bool *is_any_p,
                           struct rs_err *err)
 {
-    struct rs_buf text = {0};
-    struct page counted = {0};
+    struct rs_buf text = {0}, answer = {0};
     rs_buf_printf(&text, "SELECT 1 FROM (%s) LIMIT 1", sql);
-    const enum rs_status status =
-        run_statement(run, rs_buf_text(&text), rank, count_row, &counted, err);
+    const enum rs_status status = result_text(run, rs_buf_text(&text), rank, &answer, err);
+    *is_any_p = answer.length != 0;
     rs_buf_fini(&text);
-    *is_any_p = counted.rows != 0;
+    rs_buf_fini(&answer);
     return status;
 }
 
@@ -428,6 +434,14 @@ static enum rs_status keep_rows(struct run *run, const struct result *result, co
     if (status == RS_OK && page->frame.failed)
         return rs_err_set(err, RS_NOMEM, "no memory for rows");
     return status == RS_OK ? out_add_frame(run, result->name, &page->table, err) : status;
+}
+
+enum rs_status result_rows(struct run *run, const struct result *result, struct frame **rows_p,
+                           struct rs_err *err)
+{
+    struct page *page = &run->out->pages[RESULTS_MAX];
+    *rows_p = &page->frame;
+    return keep_rows(run, result, result->sql, page, err);
 }
 
 static enum rs_status write_one(struct run *run, const struct result *result, const char *sql,

@@ -199,7 +199,7 @@ static enum rs_status start(struct run *run, struct rs_err *err)
         struct rs_ascend_metadata meta;
         if (inputs_open(run, &run->ranks[i], &in, NULL) != RS_OK)
             continue;
-        const bool has_meta = rank_metadata(run, &in, &meta, NULL) == RS_OK;
+        const bool has_meta = rank_metadata(&in, &meta, NULL) == RS_OK;
         if (has_meta) {
             take_shape(run, &meta);
             rs_ascend_metadata_fini(&meta);

@@ -180,8 +180,6 @@ void slow_rows(struct sqlite3_context *context, struct gathered *all);
 void tokens(struct sqlite3_context *context, int argc, struct sqlite3_value **argv);
 void step_bare(struct sqlite3_context *context, int argc, struct sqlite3_value **argv);
 void end_bare(struct sqlite3_context *context);
-/* Of run->groups: group_ranks() and its kin. */
-int select_group_functions(struct sqlite3 *db, struct run *run);
 /* :compat, :step, :top; of a rank besides :rank and the step's window, :from and :to. */
 void select_bind(const struct run *run, const struct inputs *in, int64_t rank,
                  struct sqlite3_stmt *stmt);
@@ -220,6 +218,13 @@ RS_MUST_CHECK enum rs_status result_write(struct run *run, const struct result *
 /* Does the statement, over the frames, have an answer at all? */
 RS_MUST_CHECK enum rs_status result_ask(struct run *run, const char *sql, int64_t rank,
                                         bool *is_any_p, struct rs_err *err);
+
+/* The first cell of its first row; nothing when it has none. Free with rs_buf_fini(). */
+RS_MUST_CHECK enum rs_status result_text(struct run *run, const char *sql, int64_t rank,
+                                         struct rs_buf *text_p, struct rs_err *err);
+/* Makes the rows of one that is_rows, to be changed before others read them. Lends; one a run. */
+RS_MUST_CHECK enum rs_status result_rows(struct run *run, const struct result *result,
+                                         struct frame **rows_p, struct rs_err *err);
 
 /* Open output: a database or a folder. */
 struct out;
@@ -262,7 +267,6 @@ enum recipe_need {
 };
 
 enum { FRAMES_MAX = 16, RESULTS_MAX = 12 };
-enum groups_need { NO_GROUPS, ALL_GROUPS, OWN_GROUPS }; /* OWN: unless in compat */
 
 /* Rows that a recipe gathers of each rank: a table of its results' SELECTs. Without a name: a statement on the way
  * there, on the rank's connection; what it answers, (is missing, text), is told as problems of the rank. */
@@ -296,7 +300,6 @@ struct recipe {
     const struct result *results;         /* written one after another, unless there is finish() */
     size_t result_count;
     void (*fill)(struct inputs *in, struct frame *frames); /* of a rank, after the SELECTs */
-    enum groups_need groups; /* run->groups are what the ranks say about their communicators */
     /* Each may be NULL. map: any thread, sees only its rank; RS_NOTFOUND: no data of
      * this kind. reduce: one thread, in the order of ranks. */
     enum rs_status (*start)(struct run *run, struct rs_err *err);
@@ -309,17 +312,6 @@ struct recipe {
     void (*stop)(struct run *run);
 };
 
-/* Groups of all ranks by hash: pg name, id, global ranks. groups.c */
-struct group_info {
-    char *hash, *id, *name;
-    int64_t *ranks;
-    size_t count;
-};
-struct group_set {
-    struct group_info *items;
-    size_t count, capacity;
-};
-
 struct run {
     const struct recipe *recipe;
     const struct rs_recipe_options *options;
@@ -330,7 +322,6 @@ struct run {
     size_t rank_count;
     void *state; /* the recipe's */
     struct frame frames[FRAMES_MAX];
-    struct group_set groups;
     struct frame_table tables[FRAMES_MAX]; /* of the frames, as SELECTs see them */
     struct out *out;
     struct rs_recipe_result *result;
@@ -379,18 +370,33 @@ void frames_stop(struct run *run);
 RS_MUST_CHECK enum rs_status db_requires(struct rs_ascend_db *db, const char *list,
                                          struct rs_err *err);
 
-/* Adds the rank's own (copies); a group that two ranks describe differently is told once. */
-RS_MUST_CHECK enum rs_status group_set_add(struct run *run, struct group_set *set, int64_t rank,
-                                           const struct rs_ascend_metadata *meta);
-const struct group_info *group_set_find(const struct group_set *set, const char *hash);
-void group_set_fini(struct group_set *set);
-/* META_DATA of the profiler database, else (not in compat) profiler_metadata.json. */
-RS_MUST_CHECK enum rs_status rank_metadata(struct run *run, const struct inputs *in,
+/* What the rank says about its communicators and the job. RS_NOTFOUND: nothing. */
+RS_MUST_CHECK enum rs_status rank_metadata(const struct inputs *in,
                                            struct rs_ascend_metadata *meta_p, struct rs_err *err);
-
 /* The groups that the rank itself names, in its order; fails where it names none. */
-#define GROUP_COLUMNS "hash:t name:t ranks:t"
+#define GROUP_COLUMNS "hash:t id:t name:t ranks:t rank:i"
 void groups_load(struct inputs *in, struct frame *groups);
+void groups_load_if_any(struct inputs *in, struct frame *groups);
+#define FRAME_GROUPS                                                                               \
+    {                                                                                              \
+        .name = "groups", .columns = GROUP_COLUMNS, .before = groups_load_if_any                   \
+    }
+/* Tables made of them: `known`, one row a group, and `member`, (hash, local rank as text, rank). */
+#define RESULT_KNOWN(in_compat)                                                                    \
+    {                                                                                              \
+        .sql = "CREATE TEMP TABLE known (hash PRIMARY KEY, id, name, ranks) WITHOUT ROWID; "       \
+               "INSERT OR IGNORE INTO known SELECT hash, id, name, ranks FROM groups ORDER BY "    \
+               "groups.rowid; "                                                                    \
+               "CREATE TEMP TABLE member (hash, local, rank, PRIMARY KEY (hash, local)) WITHOUT "  \
+               "ROWID; INSERT INTO member SELECT hash, CAST(key AS TEXT), value FROM known, "      \
+               "json_each('[' || ranks || ']'); "                                                  \
+               "SELECT g.rank, 0, 'group ' || g.id || ' (' || g.name || ') has ' || "              \
+               "json_array_length('[' || g.ranks || ']') || ' ranks here and ' || "                \
+               "json_array_length('[' || k.ranks || ']') || ' in an earlier rank; the earlier is " \
+               "kept' FROM groups g JOIN known k USING (hash) "                                    \
+               "WHERE g.id <> k.id OR g.name <> k.name OR g.ranks <> k.ranks",                     \
+        .compat_sql = in_compat                                                                    \
+    }
 
 /* A frame: which kinds of operations each communicator was seen with, and in which ranks; and the table made of it. */
 #define FRAME_SEEN                                                                                 \
@@ -403,30 +409,32 @@ void groups_load(struct inputs *in, struct frame *groups);
             "LIKE '%receive%' OR lower(hccl_op_name) LIKE '%recv%' THEN 'p2p' ELSE 'collective' "  \
             "END, group_name, :rank FROM CommAnalyzerTime WHERE group_name IS NOT NULL"            \
     }
-#define SEEN_RANKS "'(' || coalesce(group_ranks(hash), list(rank, rank, ',')) || ')'"
+#define SEEN_RANKS "'(' || coalesce(nullif(ranks, ''), list(rank, rank, ',')) || ')'"
+#define FROM_SEEN  "FROM seen LEFT JOIN known USING (hash) "
 #define RESULT_GROUP_MAP                                                                           \
     .name = "CommunicationGroupMapping", .file = "communication_group_map.csv",                    \
     .columns = "type:t|rank_set:t|group_name:t|group_id:t|pg_name:t",                              \
-    .sql = "SELECT kind, " SEEN_RANKS ", hash, group_id(hash), group_name(hash) FROM seen "        \
+    .sql = "SELECT kind, " SEEN_RANKS ", hash, coalesce(id, ''), coalesce(name, '') " FROM_SEEN    \
            "GROUP BY kind, hash"
 
 /* Temporary tables on the way from ranks within a communicator to ranks of the run. `links` says (hash, local, rank, at) of
  * copies that a rank makes to itself, which nobody else names: its place in the communicator. Metadata are asked first. */
-#define RESULT_SELVES(links)                                                                       \
-    {.sql = "CREATE TEMP TABLE claim AS SELECT * FROM (" links ") WHERE hash IS NOT NULL AND "     \
-            "local IS NOT NULL ORDER BY hash, local, at"},                                         \
-        {.sql = "CREATE TEMP TABLE self (self_hash, self_local, self_rank, "                       \
-                "PRIMARY KEY (self_hash, self_local)) WITHOUT ROWID"},                             \
-        {.sql = "INSERT OR IGNORE INTO self SELECT hash, local, rank FROM claim ORDER BY rowid"},  \
+#define RESULT_SELVES(in_compat, links)                                                            \
     {                                                                                              \
-        .sql = "SELECT rank, 0, 'in group ' || hash || ' ranks ' || self_rank || ' and ' || "      \
+        .sql = "CREATE TEMP TABLE claim AS SELECT * FROM (" links ") WHERE hash IS NOT NULL AND "  \
+               "local IS NOT NULL ORDER BY hash, local, at; "                                      \
+               "CREATE TEMP TABLE self (self_hash, self_local, self_rank, "                        \
+               "PRIMARY KEY (self_hash, self_local)) WITHOUT ROWID; "                              \
+               "INSERT OR IGNORE INTO self SELECT hash, local, rank FROM claim ORDER BY rowid; "   \
+               "SELECT rank, 0, 'in group ' || hash || ' ranks ' || self_rank || ' and ' || "      \
                "rank || ' both say that they are its rank ' || local || '; the first is kept' "    \
                "FROM claim JOIN self ON self_hash = hash AND self_local = local "                  \
-               "WHERE rank <> self_rank"                                                           \
+               "WHERE rank <> self_rank",                                                          \
+        .compat_sql = in_compat                                                                    \
     }
-#define RANK_OF(hash, local, use_groups)                                                           \
-    "coalesce(CASE WHEN " use_groups " THEN group_member(" hash ", " local ") END, "               \
-    "(SELECT self_rank FROM self WHERE self_hash = " hash " AND self_local = " local "))"
+#define RANK_OF(of, name)                                                                          \
+    "coalesce((SELECT rank FROM member WHERE hash = " of " AND local = " name "), "                \
+    "(SELECT self_rank FROM self WHERE self_hash = " of " AND self_local = " name "))"
 
 /* A table's host calls, a.*: in compat only rows that have one, where calls are known; else by the row's own time. */
 #define API_OPTIONAL                                                                               \

@@ -727,59 +727,6 @@ static void group_key(sqlite3_context *context, int argc, sqlite3_value **argv)
     sqlite3_result_text(context, hash, -1, SQLITE_TRANSIENT);
 }
 
-/* ---- the communicators of a run ---- */
-
-static const char *hash_text(sqlite3_value *value)
-{
-    const char *text = (const char *)sqlite3_value_text(value);
-    return text ? text : "";
-}
-
-/* group_ranks(hash): "0,1,2"; NULL when nobody says them. */
-static void group_ranks(sqlite3_context *context, int argc, sqlite3_value **argv)
-{
-    const struct run *run = sqlite3_user_data(context);
-    const struct group_info *info = group_set_find(&run->groups, hash_text(argv[0]));
-    struct rs_buf text = {0};
-    (void)argc;
-    for (size_t i = 0; info && i < info->count; i++)
-        rs_buf_printf(&text, "%s%" PRId64, i ? "," : "", info->ranks[i]);
-    if (text.failed)
-        sqlite3_result_error_nomem(context);
-    else if (text.length)
-        sqlite3_result_text(context, rs_buf_text(&text), -1, SQLITE_TRANSIENT);
-    rs_buf_fini(&text);
-}
-
-static void group_id(sqlite3_context *context, int argc, sqlite3_value **argv)
-{
-    const struct run *run = sqlite3_user_data(context);
-    const struct group_info *info = group_set_find(&run->groups, hash_text(argv[0]));
-    (void)argc;
-    sqlite3_result_text(context, info ? info->id : "", -1, SQLITE_TRANSIENT);
-}
-
-static void group_name(sqlite3_context *context, int argc, sqlite3_value **argv)
-{
-    const struct run *run = sqlite3_user_data(context);
-    const struct group_info *info = group_set_find(&run->groups, hash_text(argv[0]));
-    (void)argc;
-    sqlite3_result_text(context, info ? info->name : "", -1, SQLITE_TRANSIENT);
-}
-
-/* group_member(hash, local): which rank of the run is the group's `local`-th; NULL: not known. */
-static void group_member(sqlite3_context *context, int argc, sqlite3_value **argv)
-{
-    const struct run *run = sqlite3_user_data(context);
-    const struct group_info *info = group_set_find(&run->groups, hash_text(argv[0]));
-    const char *local = hash_text(argv[1]);
-    char *end = NULL;
-    const long long index = strtoll(local, &end, 10);
-    (void)argc;
-    if (info && end != local && !*end && index >= 0 && (uint64_t)index < info->count)
-        sqlite3_result_int64(context, info->ranks[index]);
-}
-
 /* What is told to sqlite3_create_function(). */
 struct function {
     const char *name;
@@ -804,17 +751,6 @@ static int add_functions(sqlite3 *db, const struct function *functions, size_t c
                                              functions[i].is_twin ? db : data, functions[i].call,
                                              functions[i].step, functions[i].end);
     return code;
-}
-
-int select_group_functions(sqlite3 *db, struct run *run)
-{
-    static const struct function functions[] = {
-        {.name = "group_ranks", .argc = 1, .call = group_ranks},
-        {.name = "group_id", .argc = 1, .call = group_id},
-        {.name = "group_name", .argc = 1, .call = group_name},
-        {.name = "group_member", .argc = 2, .call = group_member},
-    };
-    return add_functions(db, functions, COLUMN_COUNT(functions), run);
 }
 
 int select_functions(sqlite3 *db)

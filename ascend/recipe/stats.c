@@ -4,11 +4,11 @@
  * equal digits: grouped columns are summed with compensation and their variance runs along;
  * single columns are summed pairwise and their variance takes two passes.
  */
+#include "ascend/format/num.h"
 #include "ascend/recipe/recipe_priv.h"
 
 #include <sqlite3.h>
 
-#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -216,49 +216,13 @@ double stats_round_sql(double value, int digits)
     return strtod(text, NULL);
 }
 
-static bool reads_back(double value, int digits, char *text, size_t size)
-{
-    (void)snprintf(text, size, "%.*e", digits - 1, value);
-    const double back = strtod(text, NULL);
-    return !(back < value) && !(back > value);
-}
-
-/* The fewest digits that read back as the same number: "d.dddde+XX". A decimal of up to 15 digits comes out of a double as it
- * went in, with zeros behind it, so that one look is enough; numbers next to 0 have fewer bits, and are tried one by one. */
-static int shortest(double value, char *text, size_t size)
-{
-    int digits = DBL_DIG;
-    if (fabs(value) < DBL_MIN)
-        for (digits = 1; digits < DBL_DIG && !reads_back(value, digits, text, size);)
-            digits++;
-    else if (reads_back(value, digits, text, size))
-        while (digits > 1 && text[(value < 0) + digits] == '0')
-            digits--;
-    while (!reads_back(value, digits, text, size) && digits < DBL_DECIMAL_DIG)
-        digits++;
-    return digits;
-}
-
 void stats_print(double value, char *text, size_t size)
 {
-    char raw[40];
-    if (isnan(value)) {
-        (void)snprintf(text, size, "%s", "");
-        return;
-    }
-    if (isinf(value)) {
-        (void)snprintf(text, size, "%s", value < 0 ? "-inf" : "inf");
-        return;
-    }
-    const int digits = shortest(value, raw, sizeof raw);
-    const char *mark = strchr(raw, 'e');
-    const int exponent = mark ? (int)strtol(mark + 1, NULL, 10) : 0;
-    if (exponent < -4 || exponent >= 16) {
-        (void)snprintf(text, size, "%.*e", digits - 1, value);
-        return;
-    }
-    const int behind = digits - 1 - exponent;
-    (void)snprintf(text, size, "%.*f", behind < 1 ? 1 : behind, value);
+    char digits[RS_ASCEND_NUM_TEXT_BYTES];
+    if (isfinite(value))
+        (void)snprintf(text, size, "%.*s", (int)rs_ascend_num_print_double(value, digits), digits);
+    else
+        (void)snprintf(text, size, "%s", isnan(value) ? "" : value < 0 ? "-inf" : "inf");
 }
 
 void stats_print_us(int64_t ns, char *text, size_t size)
