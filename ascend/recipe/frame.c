@@ -9,7 +9,6 @@
 #include <sqlite3.h>
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,22 +54,6 @@ rs_str frame_str(struct frame *frame, const char *text)
     rs_str id = RS_STR_NONE;
     frame->failed |= rs_strtab_add(&frame->texts, text, strlen(text), &id) != RS_OK;
     return id;
-}
-
-rs_str frame_str_of(struct frame *frame, const struct frame *from, rs_str id)
-{
-    return id == RS_STR_NONE ? RS_STR_NONE : frame_str(frame, frame_text(from, id));
-}
-
-enum rs_status frame_text_id(struct frame *frame, const char *text, rs_str *id_p)
-{
-    return rs_strtab_add(&frame->texts, text, strlen(text), id_p);
-}
-
-enum rs_status frame_text_of(struct frame *frame, const struct frame *from, rs_str id, rs_str *id_p)
-{
-    *id_p = RS_STR_NONE;
-    return id == RS_STR_NONE ? RS_OK : frame_text_id(frame, frame_text(from, id), id_p);
 }
 
 static rs_str translate(rs_str id, const rs_str *map)
@@ -130,37 +113,6 @@ enum rs_status frame_take(struct frame *frame, sqlite3_stmt *stmt)
     enum rs_status status = row ? RS_OK : RS_NOMEM;
     for (size_t c = 0; c < frame->columns && status == RS_OK; c++)
         status = load_cell(frame, c, stmt, &row[c]);
-    return status;
-}
-
-enum rs_status frame_load_rows(struct frame *frame, struct rs_ascend_db *db, sqlite3_stmt *stmt,
-                               struct rs_err *err)
-{
-    enum rs_status status;
-    while ((status = rs_ascend_db_step(db, stmt, err)) == RS_OK) {
-        status = frame_take(frame, stmt);
-        if (status != RS_OK)
-            return rs_err_set(err, status, "%s: row %zu: %s", rs_ascend_db_path(db), frame->count,
-                              status == RS_FORMAT ? "a time or number is no whole number"
-                                                  : rs_status_text(status));
-    }
-    return status == RS_END ? RS_OK : status;
-}
-
-enum rs_status frame_load(struct frame *frame, struct rs_ascend_db *db,
-                          const struct frame_query *query, struct rs_err *err)
-{
-    sqlite3_stmt *stmt = NULL;
-    enum rs_status status = rs_ascend_db_prepare(db, query->sql, &stmt, err);
-    if (status != RS_OK)
-        return status;
-    for (size_t i = 0; i < query->param_count; i++)
-        (void)sqlite3_bind_int64(stmt, (int)i + 1, query->params[i]);
-    if (query->text_param)
-        (void)sqlite3_bind_text(stmt, (int)query->param_count + 1, query->text_param, -1,
-                                SQLITE_STATIC);
-    status = frame_load_rows(frame, db, stmt, err);
-    rs_ascend_db_finish(&stmt);
     return status;
 }
 
@@ -261,6 +213,7 @@ static void sort_rows(const struct frame *frame, const char *keys, const uint32_
 
 enum rs_status frame_order(const struct frame *frame, const char *keys, struct frame_order *order_p)
 {
+    RS_CHECK(strlen(keys) < sizeof order_p->keys);
     *order_p = (struct frame_order){0};
     struct rs_strtab texts = frame->texts; /* read only; entries are shared */
     if (frame->count > UINT32_MAX)
@@ -276,7 +229,7 @@ enum rs_status frame_order(const struct frame *frame, const char *keys, struct f
         if (frame->count)
             sort_rows(frame, keys, ranks, buffer, rows);
         *order_p = (struct frame_order){.rows = rows, .count = frame->count};
-        frame_order_by(order_p, keys);
+        memcpy(order_p->keys, keys, strlen(keys) + 1);
     } else {
         rs_mem_free(rows);
     }
@@ -285,39 +238,10 @@ enum rs_status frame_order(const struct frame *frame, const char *keys, struct f
     return is_made ? RS_OK : RS_NOMEM;
 }
 
-void frame_order_by(struct frame_order *order, const char *keys)
-{
-    const size_t length = strlen(keys);
-    RS_CHECK(length < sizeof order->keys);
-    memcpy(order->keys, keys, length + 1);
-}
-
 void frame_order_fini(struct frame_order *order)
 {
     rs_mem_free(order->rows);
     *order = (struct frame_order){0};
-}
-
-static bool same_keys(const struct frame *frame, const char *keys, size_t a, size_t b)
-{
-    const union frame_cell *x = frame_row(frame, a), *y = frame_row(frame, b);
-    for (const char *key = keys; *key; key++) {
-        const size_t c = (size_t)(*key - 1);
-        const bool same = frame->kinds[c] == 'i'   ? x[c].i == y[c].i
-                          : frame->kinds[c] == 't' ? x[c].t == y[c].t
-                                                   : !(x[c].r < y[c].r) && !(x[c].r > y[c].r);
-        if (!same)
-            return false;
-    }
-    return true;
-}
-
-size_t frame_group_end(const struct frame *frame, const struct frame_order *order, size_t from)
-{
-    size_t end = from + 1;
-    while (end < order->count && same_keys(frame, order->keys, order->rows[from], order->rows[end]))
-        end++;
-    return end;
 }
 
 enum rs_status db_requires(struct rs_ascend_db *db, const char *list, struct rs_err *err)

@@ -3,7 +3,7 @@
  * Recipes that say what they gather and what they make of it: each rank's answers to SELECTs become rows of frames, in the
  * order of ranks, and the results are SELECTs over those.
  *
- *     frames[i].sql, then fill()  -->  a part: the rank's frames  -->  run->frames  -->  results[i].sql
+ *     frames[i].sql  -->  a part: the rank's frames  -->  run->frames  -->  results[i].sql
  *
  * A rank lacks what a frame requires, or has no row where some have to be: it is left out, and the log says why.
  */
@@ -37,7 +37,7 @@ bool in_has(const struct inputs *in, const char *list)
     return db_requires(in->profiler, list, NULL) == RS_OK;
 }
 
-static sqlite3_stmt *ask(struct inputs *in, struct rs_ascend_db *db, const char *sql)
+sqlite3_stmt *in_ask(struct inputs *in, struct rs_ascend_db *db, const char *sql)
 {
     sqlite3_stmt *stmt = NULL;
     if (in->status == RS_OK)
@@ -47,11 +47,24 @@ static sqlite3_stmt *ask(struct inputs *in, struct rs_ascend_db *db, const char 
     return stmt;
 }
 
+bool in_step(struct inputs *in, struct rs_ascend_db *db, sqlite3_stmt *stmt)
+{
+    const enum rs_status status =
+        in->status == RS_OK ? rs_ascend_db_step(db, stmt, &in->err) : in->status;
+    in->status = status == RS_END ? RS_OK : status;
+    return status == RS_OK;
+}
+
 void in_load(struct inputs *in, struct frame *frame, struct rs_ascend_db *db, const char *sql)
 {
-    sqlite3_stmt *stmt = ask(in, db, sql);
-    if (in->status == RS_OK)
-        in->status = frame_load_rows(frame, db, stmt, &in->err);
+    sqlite3_stmt *stmt = in_ask(in, db, sql);
+    while (in_step(in, db, stmt)) {
+        const enum rs_status status = frame_take(frame, stmt);
+        if (status != RS_OK)
+            in_fail(in, status, "%s: row %zu: %s", rs_ascend_db_path(db), frame->count,
+                    status == RS_FORMAT ? "a time or number is no whole number"
+                                        : rs_status_text(status));
+    }
     rs_ascend_db_finish(&stmt);
 }
 
@@ -59,14 +72,12 @@ void in_load(struct inputs *in, struct frame *frame, struct rs_ascend_db *db, co
 static void in_do(struct inputs *in, struct rs_ascend_db *db, const char *sql)
 {
     while (*sql && in->status == RS_OK) {
-        sqlite3_stmt *stmt = ask(in, db, sql);
-        while (in->status == RS_OK && (in->status = rs_ascend_db_step(db, stmt, &in->err)) == RS_OK)
+        sqlite3_stmt *stmt = in_ask(in, db, sql);
+        while (in_step(in, db, stmt))
             run_add_problem(in->run, in->of->rank, sqlite3_column_int(stmt, 0) != 0, "%s",
                             rs_ascend_column_text(stmt, 1));
-        if (in->status == RS_END) {
-            in->status = RS_OK;
+        if (in->status == RS_OK)
             sql += strlen(sqlite3_sql(stmt)); /* of the first statement in it */
-        }
         rs_ascend_db_finish(&stmt);
     }
 }
@@ -150,6 +161,7 @@ static const char *columns_of(const struct frame_spec *spec)
 struct part {
     struct frame frames[FRAMES_MAX];
     struct frame_table tables[FRAMES_MAX]; /* of them, while the rank is mapped */
+    struct rank_files files;
 };
 
 /* One frame of the rank, or a statement on the way to one. */
@@ -208,12 +220,14 @@ enum rs_status frames_map(struct inputs *in, void **part_p, struct rs_err *err)
         if (i + 1 < count && recipe->frames[i].name)
             show_frame(in, &recipe->frames[i], &part->tables[i]);
     }
-    if (in->status == RS_OK && recipe->fill)
-        recipe->fill(in, part->frames);
+    if (in->status == RS_OK && recipe->write)
+        recipe->write(in, &part->files);
     for (size_t i = 0; i < count; i++) {
         select_forget(&part->tables[i]);
         if (part->frames[i].failed)
             in_fail(in, RS_NOMEM, "no memory for a rank's rows");
+        if (recipe->frames[i].is_passing && !results_stream(in->run))
+            frame_fini(&part->frames[i]);
     }
     if (in->status == RS_OK) {
         *part_p = part;
@@ -228,6 +242,8 @@ void frames_drop(void *data)
     struct part *part = data;
     for (size_t i = 0; i < FRAMES_MAX; i++)
         frame_fini(&part->frames[i]);
+    for (size_t i = 0; i < part->files.count; i++)
+        rs_mem_free(part->files.files[i].name);
     rs_mem_free(part);
 }
 
@@ -267,6 +283,8 @@ enum rs_status frames_reduce(struct run *run, const struct recipe_rank *rank, vo
 {
     const struct part *part = data;
     enum rs_status status = add_passing(run, part, rank->rank, err);
+    for (size_t i = 0; i < part->files.count && status == RS_OK; i++)
+        status = out_note(run, part->files.files[i].name, part->files.files[i].rows, err);
     if (status != RS_OK)
         return status;
     for (size_t i = 0; i < frame_count(run->recipe) && status == RS_OK; i++)

@@ -102,7 +102,7 @@ static char *base_of(const struct run *run)
 
 static bool is_folder(const struct run *run)
 {
-    return run->options->as_text || run->recipe->has_files;
+    return run->options->as_text || run->recipe->write;
 }
 
 enum rs_status out_open(struct run *run, struct rs_err *err)
@@ -237,8 +237,7 @@ static void csv_cell(struct page *page, sqlite3_stmt *stmt, int at)
     rs_buf_string(&page->csv, text);
 }
 
-static enum rs_status note_written(struct run *run, const char *name, uint64_t rows,
-                                   struct rs_err *err)
+enum rs_status out_note(struct run *run, const char *name, uint64_t rows, struct rs_err *err)
 {
     struct rs_recipe_result *result = run->result;
     char *copy = rs_mem_strdup(name);
@@ -390,7 +389,7 @@ static enum rs_status page_end(struct run *run, struct page *page, struct rs_err
                       : rs_err_set(err, RS_NOMEM, "no memory for %s", name);
         rs_mem_free(path);
     }
-    return status == RS_OK ? note_written(run, name, page->rows, err) : status;
+    return status == RS_OK ? out_note(run, name, page->rows, err) : status;
 }
 
 /* The recipe has it in text form, too, or this is the database. */
@@ -400,14 +399,19 @@ static bool is_wanted(const struct run *run, const struct result *result)
            !(run->out->path ? result->is_only_text : result->is_only_db);
 }
 
+bool results_stream(const struct run *run)
+{
+    bool is_any = false;
+    for (size_t i = 0; i < run->recipe->result_count; i++)
+        is_any |= run->recipe->results[i].rank_sql != NULL;
+    return is_any;
+}
+
 enum rs_status results_begin(struct run *run, struct rs_err *err)
 {
     const struct recipe *recipe = run->recipe;
     enum rs_status status = RS_OK;
-    bool is_any = false;
-    for (size_t i = 0; i < recipe->result_count; i++)
-        is_any |= recipe->results[i].rank_sql != NULL;
-    for (size_t i = 0; i < recipe->result_count && is_any && status == RS_OK; i++)
+    for (size_t i = 0; i < recipe->result_count && results_stream(run) && status == RS_OK; i++)
         if (is_wanted(run, &recipe->results[i]))
             status = page_begin(run, &run->out->pages[i], &recipe->results[i], err);
     return status;
@@ -521,31 +525,12 @@ enum rs_status rank_file_path(const struct run *run, const char *name, char **pa
     return RS_OK;
 }
 
-enum rs_status rank_files_add(struct rank_files *files, const char *name, uint64_t rows)
+void rank_files_add(struct inputs *in, struct rank_files *files, const char *name, uint64_t rows)
 {
-    RS_CHECK(files->count < sizeof files->files / sizeof files->files[0]);
-    char *copy = rs_mem_strdup(name);
-    if (!copy)
-        return RS_NOMEM;
-    files->files[files->count++] = (struct rs_recipe_written){copy, rows};
-    return RS_OK;
-}
-
-enum rs_status rank_files_reduce(struct run *run, const struct recipe_rank *rank, void *part,
-                                 struct rs_err *err)
-{
-    (void)rank;
-    const struct rank_files *files = part;
-    enum rs_status status = RS_OK;
-    for (size_t i = 0; i < files->count && status == RS_OK; i++)
-        status = note_written(run, files->files[i].name, files->files[i].rows, err);
-    return status;
-}
-
-void rank_files_drop(void *part)
-{
-    struct rank_files *files = part;
-    for (size_t i = 0; i < files->count; i++)
-        rs_mem_free(files->files[i].name);
-    rs_mem_free(files);
+    char *copy = in->status == RS_OK ? rs_mem_strdup(name) : NULL;
+    RS_CHECK(files->count < COLUMN_COUNT(files->files));
+    if (copy)
+        files->files[files->count++] = (struct rs_recipe_written){copy, rows};
+    else
+        in_fail(in, RS_NOMEM, "no memory to note %s", name);
 }

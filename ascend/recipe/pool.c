@@ -114,8 +114,7 @@ static enum rs_status map_one(struct run *run, size_t index, void **part_p, stru
     enum rs_status status = inputs_open(run, &run->ranks[index], &in, err);
     if (status != RS_OK)
         return status;
-    status =
-        run->recipe->map ? run->recipe->map(run, &in, part_p, err) : frames_map(&in, part_p, err);
+    status = frames_map(&in, part_p, err);
     inputs_close(&in);
     return status;
 }
@@ -158,10 +157,10 @@ static struct slot await(struct pool *pool, size_t index)
     return taken;
 }
 
-static void drop_part(const struct run *run, void *part)
+static void drop_part(void *part)
 {
     if (part)
-        (run->recipe->drop ? run->recipe->drop : frames_drop)(part);
+        frames_drop(part);
 }
 
 static enum rs_status reduce_all(struct pool *pool, size_t *used_p, struct rs_err *err)
@@ -178,9 +177,8 @@ static enum rs_status reduce_all(struct pool *pool, size_t *used_p, struct rs_er
             continue;
         }
         (*used_p)++;
-        status = (run->recipe->reduce ? run->recipe->reduce : frames_reduce)(run, &run->ranks[i],
-                                                                             slot.part, err);
-        drop_part(run, slot.part);
+        status = frames_reduce(run, &run->ranks[i], slot.part, err);
+        drop_part(slot.part);
     }
     return status;
 }
@@ -198,7 +196,7 @@ static unsigned thread_count(const struct run *run)
 static void drop_left(struct pool *pool)
 {
     for (size_t i = 0; i < pool->window; i++)
-        drop_part(pool->run, pool->slots[i].part);
+        drop_part(pool->slots[i].part);
 }
 
 enum rs_status run_map(struct run *run, size_t *used_p, struct rs_err *err)

@@ -13,51 +13,39 @@
  * all three. The pairing of sends and receives that the peer runs first is its own recipe here.
  */
 #include "ascend/recipe/recipe_priv.h"
-#include "common/base/mem.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 #include <strings.h>
 
-enum { RANK, STEP, MESSAGE, START, END, TYPE, NAME };
-
 enum { STAGES_MAX = 1024, LABEL_BYTES = 48 };
+enum {
+    SCHEDULE
+}; /* a frame: labels of the stages in the order of the schedule; none: not dualpipev */
+enum { STAGE, PLACE, LABEL, PHASE, EXPECTED };
 
-/* Labels of one stage in the order of the schedule. */
-struct label {
-    char text[LABEL_BYTES];
-    int phase;
-};
-
+/* A stage that is laid. */
 struct schedule {
-    struct label *labels;
-    size_t count, capacity;
-    size_t expected; /* ranges in a step, by the peer's own count */
-};
-
-struct state {
-    struct schedule *stages; /* [pp]; NULL: not dualpipev */
-    int64_t tp, pp, dp, microbatches;
+    struct frame *rows;
+    int64_t stage, count;
+    int64_t expected; /* ranges in a step, by the peer's own count */
 };
 
 /* Labels are made of the micro batch's number and letters: "7", "7b", "7F+13B". */
-static bool add_label(struct schedule *stage, int phase, long long number, const char *letters)
+static void add_label(struct schedule *s, int phase, const char *format, ...) RS_PRINTF(3, 4);
+static void add_label(struct schedule *s, int phase, const char *format, ...)
 {
-    if (rs_mem_grow((void **)&stage->labels, &stage->capacity, stage->count + 1,
-                    sizeof *stage->labels) != RS_OK)
-        return false;
-    struct label *label = &stage->labels[stage->count++];
-    label->phase = phase;
-    (void)snprintf(label->text, sizeof label->text, "%lld%s", number, letters);
-    return true;
-}
-
-static bool add_overlap(struct schedule *stage, int phase, long long forward, long long backward)
-{
-    char letters[LABEL_BYTES / 2];
-    (void)snprintf(letters, sizeof letters, "F+%lldB", backward);
-    return add_label(stage, phase, forward, letters);
+    char text[LABEL_BYTES];
+    union frame_cell *row = frame_put(s->rows);
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    row[STAGE].i = s->stage;
+    row[PLACE].i = s->count++;
+    row[LABEL].t = frame_str(s->rows, text);
+    row[PHASE].i = phase;
 }
 
 /* Last number given out, of each direction and half of the V. */
@@ -67,118 +55,101 @@ struct marks {
 
 enum { WARMUP, ONE_F_ONE_F, ONE_B_W_F, OVERLAP, ONE_B_OVERLAP, ONE_B_ONE_B, COOLDOWN };
 
-static bool logits(struct schedule *stage, long long i, int phase)
+static void logits(struct schedule *s, int phase)
 {
-    if (i != 0)
-        return true;
-    stage->expected++;
-    if (!add_label(stage, phase, 0, ""))
-        return false;
-    (void)snprintf(stage->labels[stage->count - 1].text, LABEL_BYTES, "logits");
-    return true;
+    if (s->stage != 0)
+        return;
+    s->expected++;
+    add_label(s, phase, "logits");
 }
 
 /* The part of the schedule before the steady state. */
-static bool lay_rise(struct schedule *s, long long i, long long pp, long long m, struct marks *at)
+static void lay_rise(struct schedule *s, long long pp, long long m, struct marks *at)
 {
-    bool ok = true;
-    const long long warm = 2 * pp - 2 - i * 2, pairs = i + 1, triples = pp - i - 1;
+    const long long i = s->stage, warm = 2 * pp - 2 - i * 2, pairs = i + 1, triples = pp - i - 1;
     for (long long j = 0; j < warm; j++)
-        ok = ok && add_label(s, WARMUP, j, "");
+        add_label(s, WARMUP, "%lld", j);
     at->forward0 = warm - 1;
-    s->expected += (size_t)warm;
     for (long long j = 0; j < pairs; j++) {
-        ok = ok && add_label(s, ONE_F_ONE_F, ++at->forward0, "") &&
-             add_label(s, ONE_F_ONE_F, m + j, "");
+        add_label(s, ONE_F_ONE_F, "%lld", ++at->forward0);
+        add_label(s, ONE_F_ONE_F, "%lld", m + j);
     }
     at->forward1 = m + pairs - 1;
-    s->expected += (size_t)pairs * 2;
     for (long long j = 0; j < triples; j++) {
-        ok = ok && logits(s, i, ONE_B_W_F) && add_label(s, ONE_B_W_F, m + j, "b") &&
-             add_label(s, ONE_B_W_F, m + j, "w") && add_label(s, ONE_B_W_F, ++at->forward1, "");
+        logits(s, ONE_B_W_F);
+        add_label(s, ONE_B_W_F, "%lldb", m + j);
+        add_label(s, ONE_B_W_F, "%lldw", m + j);
+        add_label(s, ONE_B_W_F, "%lld", ++at->forward1);
     }
     at->backward1 = m + triples - 1;
-    s->expected += (size_t)triples * 3;
-    return ok;
+    s->expected += warm + pairs * 2 + triples * 3;
 }
 
-static bool lay_steady(struct schedule *s, long long i, long long pp, long long m, struct marks *at)
+static void add_overlap(struct schedule *s, int phase, long long *forward, long long *backward)
 {
-    bool ok = true;
-    const long long overlap = 2 * m - 4 * pp + i * 2 + 2, one = (pp - i - 1) * 2;
+    ++*forward;
+    ++*backward;
+    add_label(s, phase, "%lldF+%lldB", *forward, *backward);
+}
+
+static void lay_steady(struct schedule *s, long long pp, long long m, struct marks *at)
+{
+    const long long i = s->stage, overlap = 2 * m - 4 * pp + i * 2 + 2, one = (pp - i - 1) * 2;
     for (long long j = 0; j < overlap / 2; j++) {
-        ok = ok && logits(s, i, OVERLAP);
+        logits(s, OVERLAP);
         if (i == pp - 1 && j == 0) {
-            ok = ok && add_label(s, OVERLAP, ++at->forward0, "F") &&
-                 add_label(s, OVERLAP, ++at->backward1, "B");
+            add_label(s, OVERLAP, "%lldF", ++at->forward0);
+            add_label(s, OVERLAP, "%lldB", ++at->backward1);
             s->expected++;
         } else {
-            at->forward0++;
-            at->backward1++;
-            ok = ok && add_overlap(s, OVERLAP, at->forward0, at->backward1);
+            add_overlap(s, OVERLAP, &at->forward0, &at->backward1);
         }
-        at->forward1++;
-        at->backward0++;
-        ok = ok && add_overlap(s, OVERLAP, at->forward1, at->backward0);
+        add_overlap(s, OVERLAP, &at->forward1, &at->backward0);
     }
-    s->expected += (size_t)(overlap > 0 ? overlap : 0);
     for (long long j = 0; j < one / 2; j++) {
-        ok = ok && logits(s, i, ONE_B_OVERLAP) && add_label(s, ONE_B_OVERLAP, ++at->backward1, "B");
-        at->forward1++;
-        at->backward0++;
-        ok = ok && add_overlap(s, ONE_B_OVERLAP, at->forward1, at->backward0);
+        logits(s, ONE_B_OVERLAP);
+        add_label(s, ONE_B_OVERLAP, "%lldB", ++at->backward1);
+        add_overlap(s, ONE_B_OVERLAP, &at->forward1, &at->backward0);
     }
-    s->expected += (size_t)one;
-    return ok;
+    s->expected += (overlap > 0 ? overlap : 0) + one;
 }
 
-static bool lay_fall(struct schedule *s, long long i, long long pp, long long m, struct marks *at)
+static void lay_fall(struct schedule *s, long long pp, long long m, struct marks *at)
 {
-    bool ok = true, first_is_zero = false;
-    for (long long j = 0; j < i + 1; j++) {
+    const bool first_is_zero = s->stage % 2 == 0;
+    for (long long j = 0; j < s->stage + 1; j++) {
         if (j % 2 == 0)
-            ok = ok && logits(s, i, ONE_B_ONE_B) && add_label(s, ONE_B_ONE_B, ++at->backward1, "B");
-        else
-            ok = ok && add_label(s, ONE_B_ONE_B, ++at->backward0, "B");
-        first_is_zero = j % 2 == 0;
+            logits(s, ONE_B_ONE_B);
+        add_label(s, ONE_B_ONE_B, "%lldB", j % 2 == 0 ? ++at->backward1 : ++at->backward0);
     }
-    s->expected += (size_t)(i + 1) + (size_t)pp;
-    while (ok && (at->backward0 < m - 1 || at->backward1 < m * 2 - 1))
+    s->expected += s->stage + 1 + pp;
+    while (at->backward0 < m - 1 || at->backward1 < m * 2 - 1)
         for (int turn = 0; turn < 2; turn++) {
             const bool zero = (turn == 0) == first_is_zero;
-            if (zero && at->backward0 < m - 1)
-                ok = ok && add_label(s, COOLDOWN, ++at->backward0, "B");
-            else if (!zero && at->backward1 < m * 2 - 1)
-                ok = ok && add_label(s, COOLDOWN, ++at->backward1, "B");
+            if (zero ? at->backward0 < m - 1 : at->backward1 < m * 2 - 1)
+                add_label(s, COOLDOWN, "%lldB", zero ? ++at->backward0 : ++at->backward1);
         }
-    return ok;
 }
 
-static enum rs_status lay_schedule(struct state *state)
+static void lay_schedule(struct frame *rows, const struct rs_ascend_metadata *meta)
 {
-    state->stages = rs_mem_calloc((size_t)state->pp, sizeof *state->stages);
-    if (!state->stages)
-        return RS_NOMEM;
-    for (long long i = 0; i < state->pp; i++) {
+    for (int64_t i = 0; i < meta->pp && !rows->failed; i++) {
         struct marks at = {-1, -1, -1, -1};
-        struct schedule *stage = &state->stages[i];
-        if (!lay_rise(stage, i, state->pp, state->microbatches, &at) ||
-            !lay_steady(stage, i, state->pp, state->microbatches, &at) ||
-            !lay_fall(stage, i, state->pp, state->microbatches, &at))
-            return RS_NOMEM;
+        struct schedule stage = {.rows = rows, .stage = i};
+        const size_t first = rows->count;
+        lay_rise(&stage, meta->pp, meta->microbatches, &at);
+        lay_steady(&stage, meta->pp, meta->microbatches, &at);
+        lay_fall(&stage, meta->pp, meta->microbatches, &at);
+        for (size_t row = first; row < rows->count; row++)
+            frame_at(rows, row)[EXPECTED].i = stage.expected;
     }
-    return RS_OK;
 }
 
 static void take_shape(struct run *run, const struct rs_ascend_metadata *meta)
 {
     enum { MICROBATCHES_MAX = 1 << 16 };
-    struct state *state = run->state;
     if (!meta->pp_type || strcasecmp(meta->pp_type, "dualpipev") != 0)
         return;
-    state->tp = meta->tp < 1 ? 1 : meta->tp;
-    state->dp = meta->dp < 1 ? 1 : meta->dp;
-    state->microbatches = meta->microbatches;
     if (!meta->has_sizes || meta->pp < 1 || meta->pp > STAGES_MAX)
         run_add_problem(run, -1, true, "pp_type is dualpipev, but the pipeline size is not known");
     else if (meta->microbatches < meta->pp * 2 || meta->microbatches > MICROBATCHES_MAX)
@@ -186,123 +157,67 @@ static void take_shape(struct run *run, const struct rs_ascend_metadata *meta)
                         "dualpipev needs at least %" PRId64 " micro batches, not %" PRId64,
                         meta->pp * 2, meta->microbatches);
     else
-        state->pp = meta->pp;
+        lay_schedule(&run->frames[SCHEDULE], meta);
+    run->number = (meta->tp < 1 ? 1 : meta->tp) * (meta->dp < 1 ? 1 : meta->dp);
 }
 
 /* The pipeline's kind, from the first rank that says it. */
 static enum rs_status start(struct run *run, struct rs_err *err)
 {
-    struct state *state = run->state;
-    enum rs_status status = RS_OK;
-    for (size_t i = 0; i < run->rank_count && status == RS_OK; i++) {
+    bool has_meta = false;
+    for (size_t i = 0; i < run->rank_count && !has_meta; i++) {
         struct inputs in;
         struct rs_ascend_metadata meta;
         if (inputs_open(run, &run->ranks[i], &in, NULL) != RS_OK)
             continue;
-        const bool has_meta = rank_metadata(&in, &meta, NULL) == RS_OK;
+        has_meta = rank_metadata(&in, &meta, NULL) == RS_OK;
         if (has_meta) {
             take_shape(run, &meta);
             rs_ascend_metadata_fini(&meta);
         }
         inputs_close(&in);
-        if (has_meta)
-            break;
     }
-    if (status == RS_OK && state->pp && lay_schedule(state) != RS_OK)
-        status = rs_err_set(err, RS_NOMEM, "no memory for the schedule");
-    return status;
+    return run->frames[SCHEDULE].failed ? rs_err_set(err, RS_NOMEM, "no memory for the schedule")
+                                        : RS_OK;
 }
 
-/* Keeps ranges that begin when the last kept one has ended. */
-static void keep_apart(struct frame *part)
+static void take_schedule(struct inputs *in, struct frame *schedule)
 {
-    int64_t last = -1;
-    size_t kept = 0;
-    for (size_t i = 0; i < part->count; i++) {
-        const union frame_cell *row = frame_row(part, i);
-        if (row[START].i < last)
-            continue;
-        last = row[END].i;
-        memmove(part->cells + kept++ * part->columns, row, part->columns * sizeof *row);
-    }
-    part->count = kept;
+    in->number = in->run->number;
+    schedule->failed |= frame_append(schedule, &in->run->frames[SCHEDULE]) != RS_OK;
 }
 
-static enum rs_status name_plain(struct frame *part)
-{
-    rs_str forward, backward;
-    enum rs_status status = frame_text_id(part, "FP", &forward);
-    if (status == RS_OK)
-        status = frame_text_id(part, "BP", &backward);
-    for (size_t i = 0; i < part->count && status == RS_OK; i++) {
-        union frame_cell *row = part->cells + i * part->columns;
-        const bool is_forward = strcasestr(frame_text(part, row[MESSAGE].t), "forward");
-        row[TYPE].i = is_forward ? 0 : 1;
-        row[NAME].t = is_forward ? forward : backward;
-    }
-    return status;
-}
+/* clang-format off: one thought a line of SQL */
 
-static enum rs_status name_scheduled(struct run *run, const struct inputs *in, struct frame *part)
-{
-    const struct state *state = run->state;
-    const int64_t stage_at = in->of->rank / (state->tp * state->dp);
-    struct frame_order order;
-    enum rs_status status = RS_OK;
-    if (in->of->rank < 0 || stage_at >= state->pp) {
-        run_add_problem(run, in->of->rank, true, "the rank is in no stage of the pipeline");
-        part->count = 0;
-        return RS_OK;
-    }
-    const struct schedule *stage = &state->stages[stage_at];
-    keep_apart(part);
-    status = frame_order(part, (char[]){STEP + 1, 0}, &order);
-    for (size_t at = 0, end = 0; status == RS_OK && at < order.count; at = end) {
-        end = frame_group_end(part, &order, at);
-        const bool fits = end - at == stage->expected && end - at <= stage->count;
-        if (!fits)
-            run_add_problem(run, in->of->rank, true,
-                            "a step has %zu ranges, the schedule %zu; not named", end - at,
-                            stage->expected);
-        for (size_t i = at; i < end && status == RS_OK; i++) {
-            union frame_cell *row = part->cells + order.rows[i] * part->columns;
-            row[TYPE].i = fits ? stage->labels[i - at].phase : 0;
-            status = frame_text_id(part, fits ? stage->labels[i - at].text : "", &row[NAME].t);
-        }
-    }
-    frame_order_fini(&order);
-    return status;
-}
+#define IN_STEP "e.startNs >= :from AND e.startNs <= :to"
+static const char spans_sql[] =
+    "SELECT iif(has('STEP_TIME.startNs'), s.id, 0), m.value, TASK.startNs, TASK.endNs FROM MSTX_EVENTS e "
+    "JOIN TASK ON TASK.connectionId = e.connectionId JOIN STRING_IDS m ON m.id = e.message "
+    "LEFT JOIN STEP_TIME s ON e.startNs >= s.startNs AND e.endNs <= s.endNs "
+    "WHERE (m.value LIKE '%forward%' OR m.value LIKE '%backward%') AND (:compat OR " IN_STEP ") OR "
+    "m.value LIKE '%WeightGradStore_pop%' AND " IN_STEP " ORDER BY TASK.startNs";
 
-#define CHART_SQL(step, join, condition)                                                           \
-    "SELECT :rank, " step ", m.value, TASK.startNs, TASK.endNs, 0, NULL FROM MSTX_EVENTS e "       \
-    "JOIN TASK ON TASK.connectionId = e.connectionId JOIN STRING_IDS m ON m.id = e.message " join  \
-    "WHERE " condition " ORDER BY TASK.startNs"
-#define WORDS_COMPAT                                                                               \
-    "m.value LIKE '%forward%' OR m.value LIKE '%backward%' OR "                                    \
-    "m.value LIKE '%WeightGradStore_pop%' AND e.startNs >= :from AND e.startNs <= :to"
-#define WORDS                                                                                      \
-    "(m.value LIKE '%forward%' OR m.value LIKE '%backward%' OR "                                   \
-    "m.value LIKE '%WeightGradStore_pop%') AND e.startNs >= :from AND e.startNs <= :to"
-#define STEPS "LEFT JOIN STEP_TIME s ON e.startNs >= s.startNs AND e.endNs <= s.endNs "
-
-static void fill(struct inputs *in, struct frame *frames)
-{
-    const struct state *state = in->run->state;
-    const bool compat = in->run->options->compat;
-    struct frame *part = &frames[0];
-    if (in_has(in, "STEP_TIME.startNs"))
-        in_load(in, part, in->profiler,
-                compat ? CHART_SQL("s.id", STEPS, WORDS_COMPAT) : CHART_SQL("s.id", STEPS, WORDS));
-    else
-        in_load(in, part, in->profiler,
-                compat ? CHART_SQL("0", "", WORDS_COMPAT) : CHART_SQL("0", "", WORDS));
-    if (!part->count)
-        in_fail(in, RS_NOTFOUND, "%s has no such rows", rs_ascend_db_path(in->profiler));
-    if (in->status == RS_OK &&
-        (state->stages ? name_scheduled(in->run, in, part) : name_plain(part)) != RS_OK)
-        in_fail(in, RS_NOMEM, "no memory for the chart");
-}
+/* Of a schedule: ranges that begin when the last kept one has ended, numbered in their step. :number ranks are a stage. */
+static const char named_sql[] =
+    "CREATE TEMP TABLE span AS SELECT rowid AS id, * FROM spans; "
+    "CREATE INDEX temp.span_start ON span (start, id); "
+    "SELECT 1, 'the rank is in no stage of the pipeline' WHERE EXISTS (SELECT 1 FROM schedule) AND (:rank < 0 OR "
+    ":rank / :number NOT IN (SELECT stage FROM schedule)); "
+    "CREATE TEMP TABLE label AS SELECT place, label, phase, expected, count(*) OVER () AS labels FROM schedule "
+    "WHERE stage = :rank / :number AND :rank >= 0; "
+    "CREATE TEMP TABLE kept AS WITH RECURSIVE kept (id, until) AS (SELECT id, end FROM span WHERE id = 0 UNION ALL "
+    "SELECT span.id, span.end FROM kept JOIN span ON span.id = (SELECT s.id FROM span s WHERE s.start >= until AND "
+    "s.id > kept.id ORDER BY s.start, s.id LIMIT 1)) "
+    "SELECT id, row_number() OVER (PARTITION BY step ORDER BY id) - 1 AS place, step, count(*) OVER (PARTITION BY step) AS n, "
+    "expected, labels FROM kept JOIN span USING (id) JOIN (SELECT DISTINCT expected, labels FROM label); "
+    "SELECT DISTINCT 1, 'a step has ' || n || ' ranges, the schedule ' || expected || '; not named' FROM kept "
+    "WHERE n <> expected OR n > labels";
+static const char ranges_sql[] =
+    "SELECT :rank, iif(is_plain, iif(message LIKE '%forward%', 'FP', 'BP'), coalesce(label, '')), start, end, "
+    "iif(is_plain, message NOT LIKE '%forward%', coalesce(phase, 0)) FROM span JOIN (SELECT NOT EXISTS (SELECT 1 FROM "
+    "schedule) AS is_plain) LEFT JOIN kept ON kept.id = span.id LEFT JOIN label ON label.place = kept.place AND n = kept.expected AND "
+    "n <= kept.labels WHERE is_plain OR kept.id IS NOT NULL ORDER BY span.id";
+/* clang-format on */
 
 static const struct result results[] = {
     {.name = "StepTaskInfo",
@@ -310,28 +225,29 @@ static const struct result results[] = {
      .columns = "rank:i|name:t|startNs:i=startNs|endNs:i=endNs|type:i",
      .sql = "SELECT rank, name, start, end, type FROM ranges"}};
 
-static void stop(struct run *run)
-{
-    struct state *state = run->state;
-    for (int64_t i = 0; state->stages && i < state->pp; i++)
-        rs_mem_free(state->stages[i].labels);
-    rs_mem_free(state->stages);
-}
-
 const struct recipe recipe_pp_chart = {
     .info = {"pp_chart", "forward and backward passes of the micro batches, for a pipeline chart",
              "StepTaskInfo"},
     .folder = "PPChart",
     .needs = NEED_PROFILER,
-    .state_bytes = sizeof(struct state),
-    .frames = {{.name = "ranges",
-                .columns = "rank:i step:i message:t start:i end:i type:i name:t",
+    .optional = "STEP_TIME(id,endNs;startNs)",
+    .frames = {{.name = "schedule",
+                .columns = "stage:i place:i label:t phase:i expected:i",
                 .requires = "MSTX_EVENTS.message MSTX_EVENTS.startNs MSTX_EVENTS.endNs "
                             "MSTX_EVENTS.connectionId TASK.connectionId TASK.startNs "
-                            "STRING_IDS.value"}},
+                            "STRING_IDS.value",
+                .before = take_schedule,
+                .is_passing = true},
+               {.name = "spans",
+                .columns = "step:i message:t start:i end:i",
+                .sql = spans_sql,
+                .missing = "no such rows",
+                .is_passing = true},
+               {.sql = named_sql},
+               {.name = "ranges",
+                .columns = "rank:i name:t start:i end:i type:i",
+                .sql = ranges_sql}},
     .start = start,
-    .fill = fill,
     .results = results,
     .result_count = COLUMN_COUNT(results),
-    .stop = stop,
 };

@@ -273,11 +273,6 @@ static enum rs_status run_it(struct run *run, struct rs_err *err)
 {
     const struct recipe *recipe = run->recipe;
     enum rs_status status = find_ranks(run, err);
-    if (status == RS_OK && recipe->state_bytes) {
-        run->state = rs_mem_calloc(1, recipe->state_bytes);
-        if (!run->state)
-            status = rs_err_set(err, RS_NOMEM, "no memory for %s", recipe->info.name);
-    }
     if (status != RS_OK)
         return status;
     status = out_open(run, err);
@@ -289,8 +284,6 @@ static enum rs_status run_it(struct run *run, struct rs_err *err)
         status = map_ranks(run, err);
     if (status == RS_OK)
         status = recipe->finish ? recipe->finish(run, err) : frames_finish(run, err);
-    if (recipe->stop)
-        recipe->stop(run);
     const enum rs_status closed = out_close(run, status == RS_OK, status == RS_OK ? err : NULL);
     frames_stop(run);
     return status == RS_OK ? closed : status;
@@ -319,7 +312,6 @@ enum rs_status rs_recipe_run(const char *name, const char *const *paths, size_t 
     (void)pthread_mutex_destroy(&run.problem_lock);
     rs_ascend_list_fini(&run.list);
     rs_mem_free(run.ranks);
-    rs_mem_free(run.state);
     for (size_t i = 0; i < result_p->problem_count && status == RS_OK; i++)
         if (result_p->problems[i].is_missing)
             status = RS_PARTIAL;

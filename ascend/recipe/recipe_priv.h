@@ -56,34 +56,15 @@ static inline union frame_cell *frame_at(struct frame *frame, size_t row) /* to 
 /* A new last row, all zero. Without memory the frame has `failed`, asked for once, at the end. Lends until the next row. */
 union frame_cell *frame_put(struct frame *frame);
 rs_str frame_str(struct frame *frame, const char *text);
-/* The same of a text of another frame; RS_STR_NONE stays it. */
-rs_str frame_str_of(struct frame *frame, const struct frame *from, rs_str id);
 
 /* A new last row, all zero; NULL: no memory. Lends until the next row. */
 union frame_cell *frame_add(struct frame *frame);
-RS_MUST_CHECK enum rs_status frame_text_id(struct frame *frame, const char *text, rs_str *id_p);
-/* The same of a text of another frame; RS_STR_NONE stays it. */
-RS_MUST_CHECK enum rs_status frame_text_of(struct frame *frame, const struct frame *from, rs_str id,
-                                           rs_str *id_p);
 /* Appends the rows of `more`, which has the same kinds; texts are translated. */
 RS_MUST_CHECK enum rs_status frame_append(struct frame *frame, const struct frame *more);
 
-/* Appends the answer to `sql`, whose parameters ?1.. are `params`. Rows in which an integer
- * column of the answer is neither a whole number nor NULL are refused (RS_FORMAT). */
-struct frame_query {
-    const char *sql;
-    const int64_t *params;
-    size_t param_count;
-    const char *text_param; /* bound behind the integers; NULL: none */
-};
-RS_MUST_CHECK enum rs_status frame_load(struct frame *frame, struct rs_ascend_db *db,
-                                        const struct frame_query *query, struct rs_err *err);
-
-/* The same of a statement that is prepared and bound. */
+/* Appends the statement's row. RS_FORMAT: an integer column of it is neither a whole number nor NULL. */
 struct sqlite3_stmt;
 RS_MUST_CHECK enum rs_status frame_take(struct frame *frame, struct sqlite3_stmt *row);
-RS_MUST_CHECK enum rs_status frame_load_rows(struct frame *frame, struct rs_ascend_db *db,
-                                             struct sqlite3_stmt *stmt, struct rs_err *err);
 
 /* Row numbers ordered by the columns of `keys` (texts by bytes), then by row. */
 struct frame_order {
@@ -93,12 +74,7 @@ struct frame_order {
 };
 RS_MUST_CHECK enum rs_status frame_order(const struct frame *frame, const char *keys,
                                          struct frame_order *order_p);
-/* Groups of frame_group_end() are of these keys, the first ones of the order, from now on. */
-void frame_order_by(struct frame_order *order, const char *keys);
 void frame_order_fini(struct frame_order *order);
-/* End of the group of equal keys that starts at order position `from`. */
-size_t frame_group_end(const struct frame *frame, const struct frame_order *order, size_t from);
-
 /* ---- stats.c: sums and quantiles as the peer's libraries make them -------------------------- */
 
 struct stats {
@@ -134,7 +110,7 @@ struct run;
 struct recipe_rank;
 struct inputs;
 #define COLUMN_COUNT(columns) (sizeof(columns) / sizeof((columns)[0]))
-/* Recipes that write files of each rank while it is mapped (`has_files`): the part is the list of them. */
+/* Files of each rank, which recipes write while it is mapped. */
 struct rank_files {
     struct rs_recipe_written files[2];
     size_t count;
@@ -142,12 +118,10 @@ struct rank_files {
 /* Where the rank's file stands: OUT/cluster_analysis_output/FOLDER/NAME, its folders made. Freshly allocated. */
 RS_MUST_CHECK enum rs_status rank_file_path(const struct run *run, const char *name, char **path_p,
                                             struct rs_err *err);
-RS_MUST_CHECK enum rs_status rank_files_add(struct rank_files *files, const char *name,
-                                            uint64_t rows);
-enum rs_status rank_files_reduce(struct run *run, const struct recipe_rank *rank, void *part,
-                                 struct rs_err *err);
-void rank_files_drop(void *part);
-#define FILES_RECIPE .has_files = true, .reduce = rank_files_reduce, .drop = rank_files_drop
+void rank_files_add(struct inputs *in, struct rank_files *files, const char *name, uint64_t rows);
+/* Tells the caller of the run about a table or file. */
+RS_MUST_CHECK enum rs_status out_note(struct run *run, const char *name, uint64_t rows,
+                                      struct rs_err *err);
 
 /* ---- select.c: tables by SQL ------------------------------------------------------------------ */
 
@@ -232,6 +206,7 @@ RS_MUST_CHECK enum rs_status out_open(struct run *run, struct rs_err *err);
 /* The frame is a table of the results' SELECTs from now on. Keeps a pointer to it and to the name. */
 RS_MUST_CHECK enum rs_status out_add_frame(struct run *run, const char *name,
                                            struct frame_table *table, struct rs_err *err);
+bool results_stream(const struct run *run); /* has the recipe a rank_sql? */
 /* Begins the tables of a recipe that writes while ranks come; adds what a rank's rows give to them. */
 RS_MUST_CHECK enum rs_status results_begin(struct run *run, struct rs_err *err);
 RS_MUST_CHECK enum rs_status results_add(struct run *run, int64_t rank, struct rs_err *err);
@@ -291,25 +266,17 @@ struct recipe {
     struct rs_recipe_info info;
     const char *folder; /* of the text form */
     unsigned needs;     /* enum recipe_need; 0: the recipe reads its input in finish() alone */
-    size_t state_bytes; /* zeroed before start */
-    bool has_files;     /* its result is files, whatever --export-type says */
     int64_t top;        /* --top-num where none is given */
     const char *
         optional; /* "TABLE(column,..) ..": what a profiler's database may lack, with no rows or values then */
-    struct frame_spec frames[FRAMES_MAX]; /* a recipe that has some needs no map and reduce */
-    const struct result *results;         /* written one after another, unless there is finish() */
+    struct frame_spec frames[FRAMES_MAX];
+    const struct result *results; /* written one after another, unless there is finish() */
     size_t result_count;
-    void (*fill)(struct inputs *in, struct frame *frames); /* of a rank, after the SELECTs */
-    /* Each may be NULL. map: any thread, sees only its rank; RS_NOTFOUND: no data of
-     * this kind. reduce: one thread, in the order of ranks. */
+    /* Each may be NULL. write: files of a rank, after its statements; the result is files then, whatever --export-type says.
+     * Any thread, sees only its rank; start and finish: the caller's. */
+    void (*write)(struct inputs *in, struct rank_files *files);
     enum rs_status (*start)(struct run *run, struct rs_err *err);
-    enum rs_status (*map)(struct run *run, const struct inputs *in, void **part_p,
-                          struct rs_err *err);
-    enum rs_status (*reduce)(struct run *run, const struct recipe_rank *rank, void *part,
-                             struct rs_err *err);
     enum rs_status (*finish)(struct run *run, struct rs_err *err);
-    void (*drop)(void *part); /* a part; NULL inside never comes */
-    void (*stop)(struct run *run);
 };
 
 struct run {
@@ -320,7 +287,7 @@ struct run {
     struct rs_ascend_list list;
     struct recipe_rank *ranks; /* in reading order */
     size_t rank_count;
-    void *state; /* the recipe's */
+    int64_t number; /* the recipe's */
     struct frame frames[FRAMES_MAX];
     struct frame_table tables[FRAMES_MAX]; /* of the frames, as SELECTs see them */
     struct out *out;
@@ -351,6 +318,9 @@ static inline char *cut(char *text, char at)
     return found;
 }
 
+/* A statement with its parameters; finish it with rs_ascend_db_finish(). in_step(): is there another row? */
+struct sqlite3_stmt *in_ask(struct inputs *in, struct rs_ascend_db *db, const char *sql);
+bool in_step(struct inputs *in, struct rs_ascend_db *db, struct sqlite3_stmt *stmt);
 /* Appends the answer to the frame. */
 void in_load(struct inputs *in, struct frame *frame, struct rs_ascend_db *db, const char *sql);
 void in_fail(struct inputs *in, enum rs_status status, const char *format, ...) RS_PRINTF(3, 4);
