@@ -92,7 +92,8 @@ static const char no_device_sql[] =
 static const char report_sql[] =
     "WITH turn AS (SELECT side.*, coalesce(other, key) AS path, other IS NOT NULL AS is_fuzzy, row_number() OVER "
     "(PARTITION BY coalesce(other, key), is_gpu ORDER BY total DESC, at) AS i FROM side LEFT JOIN alias USING (rank, key) "
-    "WHERE rank = :rank AND rank IN (SELECT rank FROM gpu)), "
+    "WHERE rank = :rank AND rank IN (SELECT rank FROM gpu) AND "
+    "rank IN (SELECT rank FROM modules)), "
     "pair AS (SELECT path, i, max(iif(is_gpu, NULL, at)) AS npu, max(iif(is_gpu, at, NULL)) AS gpu, "
     "iif(max(is_fuzzy), 'fuzzy', 'rule') AS how FROM turn GROUP BY path, i), "
     "module AS MATERIALIZED (SELECT path, sum_exact_by(iif(is_gpu, NULL, total), i) AS npus, "

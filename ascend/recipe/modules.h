@@ -14,7 +14,7 @@ extern const char modules_kernels_sql[], modules_shaped_kernels_sql[], modules_r
 
 /* What of it a rank may lack. */
 #define MODULES_OPTIONAL                                                                           \
-    "TASK(globalTaskId,connectionId,startNs,endNs) COMPUTE_TASK_INFO(globalTaskId,name) "          \
+    "COMPUTE_TASK_INFO(globalTaskId,name) "                                                        \
     "COMMUNICATION_OP(opType,connectionId,startNs,endNs) "                                         \
     "COMMUNICATION_SCHEDULE_TASK_INFO(globalTaskId,name)"
 

@@ -13,31 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
-static const struct recipe *const recipes[] = {
-    &recipe_communication_group_map,
-    &recipe_communication_time_sum,
-    &recipe_communication_matrix_sum,
-    &recipe_cluster_time_summary,
-    &recipe_cluster_time_compare_summary,
-    &recipe_slow_rank,
-    &recipe_slow_link,
-    &recipe_hccl_sum,
-    &recipe_p2p_pairing,
-    &recipe_pp_chart,
-    &recipe_free_analysis,
-    &recipe_cann_api_sum,
-    &recipe_compute_op_sum,
-    &recipe_mstx_sum,
-    &recipe_ep_load_balance,
-    &recipe_freq_analysis,
-    &recipe_communication_bottleneck,
-    &recipe_module_statistic,
-    &recipe_computational_op_masking,
-    &recipe_operator_mfu,
-    &recipe_mstx2commop,
-    &recipe_export_summary,
-    &recipe_calibrate_npu_gpu,
-};
+#define POINTER(name) &recipe_##name,
+static const struct recipe *const recipes[] = {RECIPES(POINTER)};
 
 size_t rs_recipe_count(void)
 {

@@ -444,13 +444,17 @@ int pair_kind(
  * -1: no memory. */
 double alike(const char *a, const char *b, double least);
 
-/* The recipes, one file each; the table of them is in recipe.c. */
-extern const struct recipe recipe_communication_group_map, recipe_communication_time_sum,
-    recipe_communication_matrix_sum, recipe_cluster_time_summary,
-    recipe_cluster_time_compare_summary, recipe_slow_rank, recipe_slow_link, recipe_hccl_sum,
-    recipe_p2p_pairing, recipe_pp_chart, recipe_free_analysis, recipe_cann_api_sum,
-    recipe_compute_op_sum, recipe_mstx_sum, recipe_ep_load_balance, recipe_freq_analysis,
-    recipe_communication_bottleneck, recipe_module_statistic, recipe_computational_op_masking,
-    recipe_operator_mfu, recipe_mstx2commop, recipe_export_summary, recipe_calibrate_npu_gpu;
+/* clang-format off: the recipes, one file each, as they are listed */
+#define RECIPES(X)                                                                                 \
+    X(communication_group_map)                                                                     \
+    X(communication_time_sum) X(communication_matrix_sum) X(cluster_time_summary)                  \
+        X(cluster_time_compare_summary) X(slow_rank) X(slow_link) X(hccl_sum) X(p2p_pairing)       \
+            X(pp_chart) X(free_analysis) X(cann_api_sum) X(compute_op_sum) X(mstx_sum)             \
+                X(ep_load_balance) X(freq_analysis) X(communication_bottleneck)                    \
+                    X(module_statistic) X(computational_op_masking) X(operator_mfu) X(mstx2commop) \
+                        X(export_summary) X(calibrate_npu_gpu)
+/* clang-format on */
+#define RECIPE_EXTERN(name) extern const struct recipe recipe_##name;
+RECIPES(RECIPE_EXTERN)
 
 #endif

@@ -644,20 +644,55 @@ static void stat(sqlite3_context *context, int argc, sqlite3_value **argv)
         sqlite3_result_double(context, values[at - 1]); /* NaN is NULL there */
 }
 
-static void round_even(sqlite3_context *context, int argc, sqlite3_value **argv)
+/* Functions of a number and how many digits are wanted, and of what is printed; of NULL they are NULL. */
+typedef double number_fn(double value, int digits);
+typedef void print_fn(sqlite3_value **values, char *text, size_t size);
+
+static void call_number(sqlite3_context *context, int argc, sqlite3_value **argv)
 {
-    (void)argc;
+    number_fn *const number = *(number_fn *const *)sqlite3_user_data(context);
     if (sqlite3_value_type(argv[0]) != SQLITE_NULL)
-        sqlite3_result_double(
-            context, stats_round(sqlite3_value_double(argv[0]), sqlite3_value_int(argv[1])));
+        sqlite3_result_double(context, number(sqlite3_value_double(argv[0]),
+                                              argc > 1 ? sqlite3_value_int(argv[1]) : 0));
 }
 
-static void round_sql(sqlite3_context *context, int argc, sqlite3_value **argv)
+static void call_print(sqlite3_context *context, int argc, sqlite3_value **argv)
 {
+    char text[400];
     (void)argc;
-    if (sqlite3_value_type(argv[0]) != SQLITE_NULL)
-        sqlite3_result_double(
-            context, stats_round_sql(sqlite3_value_double(argv[0]), sqlite3_value_int(argv[1])));
+    if (sqlite3_value_type(argv[0]) == SQLITE_NULL)
+        return;
+    (*(print_fn *const *)sqlite3_user_data(context))(argv, text, sizeof text);
+    sqlite3_result_text(context, text, -1, SQLITE_TRANSIENT);
+}
+
+static double root(double value, int digits)
+{
+    (void)digits;
+    return sqrt(value);
+}
+
+static void us_text(sqlite3_value **values, char *text, size_t size)
+{
+    stats_print_us(sqlite3_value_int64(values[0]), text, size);
+}
+
+static void number_text(sqlite3_value **values, char *text, size_t size)
+{
+    stats_print(sqlite3_value_double(values[0]), text, size); /* as Python prints it */
+}
+
+static void fixed(sqlite3_value **values, char *text, size_t size)
+{
+    (void)snprintf(text, size, "%.*f", sqlite3_value_int(values[1]),
+                   sqlite3_value_double(values[0]));
+}
+
+static void group_key(sqlite3_value **values, char *text, size_t size)
+{
+    char hash[RS_ASCEND_HASH_BYTES];
+    rs_ascend_group_key((const char *)sqlite3_value_text(values[0]), hash);
+    (void)snprintf(text, size, "%s", hash);
 }
 
 static void is_receive(sqlite3_context *context, int argc, sqlite3_value **argv)
@@ -667,43 +702,6 @@ static void is_receive(sqlite3_context *context, int argc, sqlite3_value **argv)
     (void)argc;
     if (kind >= 0)
         sqlite3_result_int(context, kind);
-}
-
-static void root(sqlite3_context *context, int argc, sqlite3_value **argv)
-{
-    (void)argc;
-    sqlite3_result_double(context, sqrt(sqlite3_value_double(argv[0])));
-}
-
-static void us_text(sqlite3_context *context, int argc, sqlite3_value **argv)
-{
-    char text[40];
-    (void)argc;
-    stats_print_us(sqlite3_value_int64(argv[0]), text, sizeof text);
-    sqlite3_result_text(context, text, -1, SQLITE_TRANSIENT);
-}
-
-/* As Python prints it. */
-static void number_text(sqlite3_context *context, int argc, sqlite3_value **argv)
-{
-    char text[400];
-    (void)argc;
-    if (sqlite3_value_type(argv[0]) == SQLITE_NULL)
-        return;
-    stats_print(sqlite3_value_double(argv[0]), text, sizeof text);
-    sqlite3_result_text(context, text, -1, SQLITE_TRANSIENT);
-}
-
-/* fixed(x, digits): with so many digits behind the point. */
-static void fixed(sqlite3_context *context, int argc, sqlite3_value **argv)
-{
-    char text[400];
-    (void)argc;
-    if (sqlite3_value_type(argv[0]) == SQLITE_NULL)
-        return;
-    (void)snprintf(text, sizeof text, "%.*f", sqlite3_value_int(argv[1]),
-                   sqlite3_value_double(argv[0]));
-    sqlite3_result_text(context, text, -1, SQLITE_TRANSIENT);
 }
 
 static void alike_names(sqlite3_context *context, int argc, sqlite3_value **argv)
@@ -716,15 +714,6 @@ static void alike_names(sqlite3_context *context, int argc, sqlite3_value **argv
         sqlite3_result_error_nomem(context);
     else
         sqlite3_result_double(context, ratio);
-}
-
-static void group_key(sqlite3_context *context, int argc, sqlite3_value **argv)
-{
-    char hash[RS_ASCEND_HASH_BYTES];
-    const char *name = (const char *)sqlite3_value_text(argv[0]);
-    (void)argc;
-    rs_ascend_group_key(name ? name : "", hash);
-    sqlite3_result_text(context, hash, -1, SQLITE_TRANSIENT);
 }
 
 /* What is told to sqlite3_create_function(). */
@@ -775,6 +764,20 @@ int select_functions(sqlite3 *db)
         {"sum_pairs_by", sum_pairs_by, 2},
         {"list", list, 3}, /* (key, number, separator) */
     };
+    static struct printer {
+        const char *name;
+        print_fn *print;
+        int argc;
+    } printers[] = {{"us_text", us_text, 1},
+                    {"number_text", number_text, 1},
+                    {"fixed", fixed, 2},
+                    {"group_key", group_key, 1}};
+    static struct number {
+        const char *name;
+        number_fn *number;
+        int argc;
+    } numbers[] = {
+        {"round_even", stats_round, 2}, {"round_sql", stats_round_sql, 2}, {"root", root, 1}};
     static const struct function functions[] = {
         {.name = "around", .argc = 3, .step = step_around, .end = end_stack, .value = tell_top},
         {.name = "partner", .argc = 2, .step = step_partner, .end = end_stack, .value = tell_top},
@@ -785,14 +788,7 @@ int select_functions(sqlite3 *db)
         {.name = "first_of", .argc = 1, .step = keep_value, .end = tell_value},
         {.name = "last_of", .argc = 1, .step = keep_value, .end = tell_value, .is_twin = true},
         {.name = "stat", .argc = 2, .call = stat},
-        {.name = "round_even", .argc = 2, .call = round_even},
-        {.name = "round_sql", .argc = 2, .call = round_sql},
-        {.name = "root", .argc = 1, .call = root},
-        {.name = "us_text", .argc = 1, .call = us_text},
-        {.name = "number_text", .argc = 1, .call = number_text},
-        {.name = "fixed", .argc = 2, .call = fixed},
         {.name = "alike", .argc = 3, .call = alike_names},
-        {.name = "group_key", .argc = 1, .call = group_key},
         {.name = "is_receive", .argc = 1, .call = is_receive},
         {.name = "tokens", .argc = 1, .call = tokens},
         {.name = "bare", .argc = 3, .step = step_bare, .end = end_bare},
@@ -804,6 +800,16 @@ int select_functions(sqlite3 *db)
                                      .step = gather,
                                      .end = conclude};
         code = add_functions(db, &one, 1, &aggregates[i].made);
+    }
+    for (size_t i = 0; i < COLUMN_COUNT(printers) && code == SQLITE_OK; i++) {
+        const struct function one = {
+            .name = printers[i].name, .argc = printers[i].argc, .call = call_print};
+        code = add_functions(db, &one, 1, &printers[i].print);
+    }
+    for (size_t i = 0; i < COLUMN_COUNT(numbers) && code == SQLITE_OK; i++) {
+        const struct function one = {
+            .name = numbers[i].name, .argc = numbers[i].argc, .call = call_number};
+        code = add_functions(db, &one, 1, &numbers[i].number);
     }
     return code;
 }
