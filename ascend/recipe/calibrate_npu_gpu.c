@@ -16,97 +16,94 @@
  */
 #include "ascend/recipe/modules.h"
 
-/* clang-format off: one thought a line of SQL */
+/* clang-format off */
 
 /* Ranges and launches of the GPU's file, by thread and time. */
-#define GPU_EVENTS(same_process)                                                                                              \
-    "SELECT n.globalTid, n.start, n.end, 0, coalesce(n.text, s.value, 'Unknown_Region'), 0, 0 FROM NVTX_EVENTS n "            \
-    "LEFT JOIN StringIds s ON s.id = n.textId WHERE n.eventType = 59 AND n.start IS NOT NULL AND n.end IS NOT NULL "          \
-    "UNION ALL SELECT r.globalTid, r.start, r.start, 1, s.value, k.end - k.start, k.deviceId "                                \
-    "FROM CUPTI_ACTIVITY_KIND_RUNTIME r JOIN CUPTI_ACTIVITY_KIND_KERNEL k ON k.correlationId = r.correlationId " same_process \
-    "JOIN StringIds s ON s.id = k.demangledName "                                                                             \
-    "WHERE r.start IS NOT NULL AND k.end >= k.start ORDER BY 1, 2, 4, 3 DESC"
+#define GPU_EVENTS(same_process) \
+    "SELECT n.globalTid, n.start, n.end, 0, coalesce(n.text, s.value, 'Unknown_Region'), 0, 0 FROM NVTX_EVENTS n " \
+    "LEFT JOIN StringIds s ON s.id = n.textId WHERE n.eventType = 59 AND n.start IS NOT NULL AND n.end IS NOT NULL " \
+    "UNION ALL " \
+    "SELECT r.globalTid, r.start, r.start, 1, s.value, k.end - k.start, k.deviceId FROM " \
+    "CUPTI_ACTIVITY_KIND_RUNTIME r JOIN CUPTI_ACTIVITY_KIND_KERNEL k ON k.correlationId = r.correlationId " \
+    same_process "JOIN StringIds s ON s.id = k.demangledName WHERE r.start IS NOT NULL AND k.end >= k.start ORDER " \
+    "BY 1, 2, 4, 3 DESC"
 
 #define IN_NAME(word) "instr(name, '" word "') OR "
-#define IS_MODULE                                                                                   \
-    "(" IN_NAME("Qwen") IN_NAME("Attention") IN_NAME("Linear") IN_NAME("RMSNorm")                   \
-        IN_NAME("Embedding") IN_NAME("Sampler") IN_NAME(                                            \
-            "Logits") "NOT :compat AND name <> '' AND name IN (SELECT replace(name, 'Ascend', '') " \
-                      "FROM modules))"
+#define IS_MODULE \
+    "(" IN_NAME("Qwen") IN_NAME("Attention") IN_NAME("Linear") IN_NAME("RMSNorm") IN_NAME("Embedding") \
+    IN_NAME("Sampler") IN_NAME("Logits") "NOT :compat AND name <> '' AND name IN (SELECT replace(name, 'Ascend', " \
+    "'') FROM modules))"
 
 /* What module_statistic is to the other side: kernels by the ranges that were open where they were launched. */
 static const char gpu_sql[] =
-    "CREATE TEMP TABLE gpu AS WITH RECURSIVE event AS MATERIALIZED (SELECT *, around(iif(is_kernel, NULL, rowid), end, "
-    "start + 1) OVER (PARTITION BY thread ORDER BY rowid ROWS UNBOUNDED PRECEDING) AS up, rowid AS id FROM events), "
-    "range AS MATERIALIZED (SELECT id, up, name, " IS_MODULE
-    " AS is_module, instr(name, '::') AS is_op FROM event "
+    "CREATE TEMP TABLE gpu AS WITH RECURSIVE event AS MATERIALIZED (SELECT *, around(iif(is_kernel, NULL, rowid), "
+    "end, start + 1) OVER (PARTITION BY thread ORDER BY rowid ROWS UNBOUNDED PRECEDING) AS up, rowid AS id FROM "
+    "events), "
+    "range AS MATERIALIZED (SELECT id, up, name, " IS_MODULE " AS is_module, instr(name, '::') AS is_op FROM event "
     "WHERE NOT is_kernel), "
     "open (id, op, module, parent) AS (SELECT id, iif(is_op, name, NULL), iif(is_module, name, NULL), '' FROM range "
-    "WHERE up IS NULL UNION ALL SELECT r.id, iif(is_op, name, op), iif(is_module, name, module), iif(is_module AND "
-    "module IS NOT NULL, parent || iif(parent <> '' OR :compat, '/', '') || module, parent) FROM open "
-    "JOIN range r ON r.up = open.id) "
+    "WHERE up IS NULL UNION ALL "
+    "SELECT r.id, iif(is_op, name, op), iif(is_module, name, module), iif(is_module AND module IS NOT NULL, parent "
+    "|| iif(parent <> '' OR :compat, '/', '') || module, parent) FROM open JOIN range r ON r.up = open.id) "
     "SELECT device AS rank, parent, module AS name, substr(op, 1, instr(op, ',') - 1) AS op, kernels, "
-    "CAST(sum(time) AS REAL) AS total, CAST(sum(time) AS REAL) / count(*) AS mean, count(*) AS calls FROM "
-    "(SELECT device, parent, module, coalesce(op, 'None') || ',' AS op, event.name AS kernels, time FROM event "
-    "JOIN open ON open.id = up WHERE is_kernel AND module IS NOT NULL) GROUP BY 1, 2, 3, 4, 5";
+    "CAST(sum(time) AS REAL) AS total, CAST(sum(time) AS REAL) / count(*) AS mean, count(*) AS calls FROM (SELECT "
+    "device, parent, module, coalesce(op, 'None') || ',' AS op, event.name AS kernels, time FROM event JOIN open ON "
+    "open.id = up WHERE is_kernel AND module IS NOT NULL) GROUP BY 1, 2, 3, 4, 5";
 
 /* Operations of modules of both sides, us. */
 static const char sides_sql[] =
-    "CREATE TEMP TABLE side AS WITH row AS (SELECT 0 AS is_gpu, rank, parent, name, op, kernels, total, mean, calls, "
-    "rowid AS n FROM modules UNION ALL SELECT 1, rank, parent, name, op, kernels, total, mean, calls, row_number() OVER "
-    "(ORDER BY total DESC, kernels) FROM gpu), "
+    "CREATE TEMP TABLE side AS WITH row AS (SELECT 0 AS is_gpu, rank, parent, name, op, kernels, total, mean, "
+    "calls, rowid AS n FROM modules UNION ALL "
+    "SELECT 1, rank, parent, name, op, kernels, total, mean, calls, row_number() OVER (ORDER BY total DESC, "
+    "kernels) FROM gpu), "
     "joined AS (SELECT *, group_concat(kernels, ', ') OVER (PARTITION BY is_gpu, rank, parent, name, op ORDER BY n) "
     "AS list FROM row), "
     "one AS (SELECT is_gpu, rank, parent, name, op, list, max(n), sum_exact_by(total, n) AS total, "
-    "sum_exact_by(mean, n) / count(*) AS mean, sum(calls) AS calls FROM joined GROUP BY is_gpu, rank, parent, name, op) "
-    "SELECT row_number() OVER (ORDER BY rank, is_gpu, parent, name, op) AS at, rank, is_gpu, iif(is_gpu, "
-    "parent || '/' || name, replace(parent || '/' || name, 'Ascend', '')) AS key, parent, name, op, list AS kernels, "
-    "total / 1000 AS total, iif(:compat, mean, total / calls) / 1000 AS mean, calls FROM one; "
+    "sum_exact_by(mean, n) / count(*) AS mean, sum(calls) AS calls FROM joined GROUP BY is_gpu, rank, parent, name, "
+    "op) "
+    "SELECT row_number() OVER (ORDER BY rank, is_gpu, parent, name, op) AS at, rank, is_gpu, iif(is_gpu, parent || "
+    "'/' || name, replace(parent || '/' || name, 'Ascend', '')) AS key, parent, name, op, list AS kernels, total / "
+    "1000 AS total, iif(:compat, mean, total / calls) / 1000 AS mean, calls FROM one; "
+    ""
     /* what the GPU has no module of goes by the most alike one's key */
-    "CREATE TEMP TABLE alias AS SELECT rank, key, (SELECT other FROM (SELECT DISTINCT key AS other, alike(key, n.key, "
-    "least) AS ratio FROM side g WHERE is_gpu AND g.rank = n.rank AND (:compat OR (instr(key, '[Backward]') > 0) = "
-    "(instr(n.key, '[Backward]') > 0))) WHERE ratio >= least ORDER BY ratio DESC, other DESC LIMIT 1) AS other "
-    "FROM (SELECT DISTINCT rank, key, iif(:compat, 0.6, :figure) AS least FROM side WHERE NOT is_gpu AND :figure > 0) n "
-    "WHERE (rank, key) NOT IN (SELECT rank, key FROM side WHERE is_gpu)";
+    "CREATE TEMP TABLE alias AS SELECT rank, key, (SELECT other FROM (SELECT DISTINCT key AS other, alike(key, "
+    "n.key, least) AS ratio FROM side g WHERE is_gpu AND g.rank = n.rank AND (:compat OR (instr(key, '[Backward]') "
+    "> 0) = (instr(n.key, '[Backward]') > 0))) WHERE ratio >= least ORDER BY ratio DESC, other DESC LIMIT 1) AS "
+    "other FROM (SELECT DISTINCT rank, key, iif(:compat, 0.6, :figure) AS least FROM side WHERE NOT is_gpu AND "
+    ":figure > 0) n WHERE (rank, key) NOT IN (SELECT rank, key FROM side WHERE is_gpu)";
 
 static const char no_device_sql[] =
-    "SELECT rank, 1, :text || ' has no device ' || rank || ' to compare with' FROM side "
-    "WHERE rank NOT IN (SELECT rank FROM gpu) GROUP BY rank";
+    "SELECT rank, 1, :text || ' has no device ' || rank || ' to compare with' FROM side WHERE rank NOT IN (SELECT "
+    "rank FROM gpu) GROUP BY rank";
 
 /* Of a path what stands before the last "/", which ends `FOLDER`, and behind it. */
-#define FOLDER      "rtrim(path, replace(path, '/', ''))"
+#define FOLDER "rtrim(path, replace(path, '/', ''))"
 #define PATH_PARENT "substr(path, 1, length(" FOLDER ") - 1)"
-#define PATH_NAME   "substr(path, length(" FOLDER ") + 1)"
+#define PATH_NAME "substr(path, length(" FOLDER ") + 1)"
 /* The peer writes a blank where nothing is known. */
 #define BLANK(value) "iif(:compat, coalesce(" value ", ' '), " value ")"
-#define SIDE(s, whole)                                                                             \
-    BLANK(s ".op")                                                                                 \
-    ", " BLANK(s ".calls") ", " BLANK(s ".kernels") ", " BLANK(s ".total") ", " BLANK(             \
-        "CASE WHEN " whole " > 0 THEN fixed(" s ".total / " whole                                  \
-        " * 100, 2) || '%' END") ", " BLANK(s ".mean")
-#define WHOLE(is_gpu)                                                                              \
-    "(SELECT sum_plain_by(total, at) FROM side WHERE side.rank = :rank AND side.is_gpu = " is_gpu  \
-    ")"
+#define SIDE(s, whole) \
+    BLANK(s ".op") ", " BLANK(s ".calls") ", " BLANK(s ".kernels") ", " BLANK(s ".total") ", " \
+    BLANK("CASE WHEN " whole " > 0 THEN fixed(" s ".total / " whole " * 100, 2) || '%' END") ", " BLANK(s ".mean")
+#define WHOLE(is_gpu) \
+    "(SELECT sum_plain_by(total, at) FROM side WHERE side.rank = :rank AND side.is_gpu = " is_gpu ")"
 
 /* Rows of a rank's modules side by side, the longest of each side first. */
 static const char report_sql[] =
     "WITH turn AS (SELECT side.*, coalesce(other, key) AS path, other IS NOT NULL AS is_fuzzy, row_number() OVER "
-    "(PARTITION BY coalesce(other, key), is_gpu ORDER BY total DESC, at) AS i FROM side LEFT JOIN alias USING (rank, key) "
-    "WHERE rank = :rank AND rank IN (SELECT rank FROM gpu) AND "
-    "rank IN (SELECT rank FROM modules)), "
+    "(PARTITION BY coalesce(other, key), is_gpu ORDER BY total DESC, at) AS i FROM side LEFT JOIN alias USING "
+    "(rank, key) WHERE rank = :rank AND rank IN (SELECT rank FROM gpu) AND rank IN (SELECT rank FROM modules)), "
     "pair AS (SELECT path, i, max(iif(is_gpu, NULL, at)) AS npu, max(iif(is_gpu, at, NULL)) AS gpu, "
     "iif(max(is_fuzzy), 'fuzzy', 'rule') AS how FROM turn GROUP BY path, i), "
     "module AS MATERIALIZED (SELECT path, sum_exact_by(iif(is_gpu, NULL, total), i) AS npus, "
     "sum_exact_by(iif(is_gpu, total, NULL), i) AS gpus FROM turn GROUP BY path), "
-    "whole AS MATERIALIZED (SELECT " WHOLE("0") " AS npu_us, " WHOLE(
-        "1") " AS gpu_us) "
-             "SELECT iif(gpu, g.parent, " PATH_PARENT "), iif(gpu, g.name, " PATH_NAME
-             "), iif(npu, n.parent, " PATH_PARENT "), "
-             "iif(npu, n.name, " PATH_NAME
-             "), " BLANK("iif(npu, how, NULL)") ", " SIDE("n", "npu_us") ", " SIDE("g", "gpu_us") ", " BLANK(
-                 "fixed(npus / iif(gpus > 0, gpus, NULL), 2)") ", " BLANK("npus - gpus") " FROM pair JOIN module USING (path) JOIN whole LEFT JOIN side n ON n.at = npu LEFT JOIN side g ON g.at = gpu "
-                                                                                         "ORDER BY iif(gpu, g.parent, " PATH_PARENT
-                                                                                         "), coalesce(gpus - npus, -9e999), coalesce(-g.total, -9e999), path, i";
+    "whole AS MATERIALIZED (SELECT " WHOLE("0") " AS npu_us, " WHOLE("1") " AS gpu_us) "
+    "SELECT iif(gpu, g.parent, " PATH_PARENT "), iif(gpu, g.name, " PATH_NAME "), iif(npu, n.parent, " PATH_PARENT
+    "), iif(npu, n.name, " PATH_NAME "), " BLANK("iif(npu, how, NULL)") ", " SIDE("n", "npu_us") ", "
+    SIDE("g", "gpu_us") ", " BLANK("fixed(npus / iif(gpus > 0, gpus, NULL), 2)") ", " BLANK("npus - gpus")
+    " FROM pair JOIN module USING (path) JOIN whole LEFT JOIN side n ON n.at = npu LEFT JOIN side g ON g.at = gpu "
+    "ORDER BY iif(gpu, g.parent, " PATH_PARENT "), coalesce(gpus - npus, -9e999), coalesce(-g.total, -9e999), path, "
+    "i";
 /* clang-format on */
 
 #define SIDE_COLUMNS(side)                                                                         \

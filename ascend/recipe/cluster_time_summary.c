@@ -56,55 +56,54 @@ void end_bare(sqlite3_context *context)
                                           : sweep->bare);
 }
 
-/* clang-format off: one thought a line of SQL */
+/* clang-format off */
 
 #define JOIN_STEPS(time) "LEFT JOIN STEP_TIME s ON " time " >= s.startNs AND " time " <= s.endNs "
-#define STEP             "iif(has('STEP_TIME.startNs'), s.id, -1)"
+#define STEP "iif(has('STEP_TIME.startNs'), s.id, -1)"
 
 /* All that the device does, in order of time. */
 static const char work_sql[] =
-    "SELECT w.a, w.b, w.y, " STEP " FROM ("
-    "SELECT TASK.startNs a, TASK.endNs b, coalesce(a.startNs, TASK.startNs) t, 0 y FROM COMPUTE_TASK_INFO c JOIN TASK ON "
-    "TASK.globalTaskId = c.globalTaskId AND TASK.startNs <> TASK.endNs " LEFT_JOIN_API("TASK") "WHERE " HAS_API("TASK") " UNION ALL SELECT o.startNs, o.endNs, coalesce(a.startNs, o.startNs), 1 FROM COMMUNICATION_OP o " LEFT_JOIN_API(
-        "o") "WHERE " HAS_API("COMMUNICATION_OP") " UNION ALL SELECT startNs, endNs, startNs, 4 FROM TASK WHERE taskType = (SELECT id FROM STRING_IDS WHERE value = "
-                                                  "'MEMCPY_ASYNC')) w " JOIN_STEPS("w.t") "WHERE w.t >= :from AND w.t <= :to AND " IS_SPAN(
-                                                      "w.a", "w.b") "ORDER BY w.a, w.b";
+    "SELECT w.a, w.b, w.y, " STEP " FROM (SELECT TASK.startNs a, TASK.endNs b, coalesce(a.startNs, TASK.startNs) t, "
+    "0 y FROM COMPUTE_TASK_INFO c JOIN TASK ON TASK.globalTaskId = c.globalTaskId AND TASK.startNs <> TASK.endNs "
+    LEFT_JOIN_API("TASK") "WHERE " HAS_API("TASK") " UNION ALL "
+    "SELECT o.startNs, o.endNs, coalesce(a.startNs, o.startNs), 1 FROM COMMUNICATION_OP o " LEFT_JOIN_API("o")
+    "WHERE " HAS_API("COMMUNICATION_OP") " UNION ALL "
+    "SELECT startNs, endNs, startNs, 4 FROM TASK WHERE taskType = (SELECT id FROM STRING_IDS WHERE value = "
+    "'MEMCPY_ASYNC')) w " JOIN_STEPS("w.t") "WHERE w.t >= :from AND w.t <= :to AND " IS_SPAN("w.a", "w.b")
+    "ORDER BY w.a, w.b";
 
 /* One after another: STEP_TIME, StepTraceTime, memory. */
 static const char steps_sql[] =
-    "SELECT :rank, id, (endNs - startNs) / 1000.0, NULL, NULL, NULL, NULL, NULL, NULL, NULL FROM STEP_TIME UNION ALL "
-    "SELECT :rank, step, NULL, computing, exposed, overlapped, communication, free, NULL, NULL FROM traces UNION ALL "
+    "SELECT :rank, id, (endNs - startNs) / 1000.0, NULL, NULL, NULL, NULL, NULL, NULL, NULL FROM STEP_TIME UNION "
+    "ALL "
+    "SELECT :rank, step, NULL, computing, exposed, overlapped, communication, free, NULL, NULL FROM traces UNION "
+    "ALL "
     "SELECT :rank, step, NULL, NULL, NULL, NULL, NULL, NULL, sum(iif(type = 4, end - start, 0)) / 1000.0, "
     "bare(start, end, type) / 1000.0 FROM work GROUP BY step HAVING sum(type = 4) AND step IS NOT NULL";
 
 /* A send and its receive have one name, "p2p a b k", so that they meet. */
 static const char ops_sql[] =
-    "WITH p AS MATERIALIZED (SELECT op, 'p2p ' || src || ' ' || dst || ' ' || number AS name FROM pairs WHERE NOT :compat) "
-    "SELECT g.value, coalesce(p.name, n.value), " STEP
-    ", :rank, (c.endNs - c.startNs) / 1000.0 FROM COMMUNICATION_OP c "
-    "JOIN STRING_IDS g ON g.id = c.groupName JOIN STRING_IDS n ON n.id = c.opName " LEFT_JOIN_API(
-        "c")
-        JOIN_STEPS("coalesce(a.startNs, c.startNs)") "LEFT JOIN p ON p.op = coalesce(c.opId, c.rowid) WHERE " IS_WANTED(
-            "coalesce(a.startNs, c.startNs)");
+    "WITH p AS MATERIALIZED (SELECT op, 'p2p ' || src || ' ' || dst || ' ' || number AS name FROM pairs WHERE NOT "
+    ":compat) "
+    "SELECT g.value, coalesce(p.name, n.value), " STEP ", :rank, (c.endNs - c.startNs) / 1000.0 FROM "
+    "COMMUNICATION_OP c JOIN STRING_IDS g ON g.id = c.groupName JOIN STRING_IDS n ON n.id = c.opName "
+    LEFT_JOIN_API("c") JOIN_STEPS("coalesce(a.startNs, c.startNs)") "LEFT JOIN p ON p.op = coalesce(c.opId, "
+    "c.rowid) WHERE " IS_WANTED("coalesce(a.startNs, c.startNs)");
 
 /* Of each operation the least time among the ranks that have it is transmission, the rest waiting. */
 #define SUMMED(values) "sum_exact_by(" values ", id)"
 static const char summary_sql[] =
-    "WITH op AS (SELECT rowid AS id, rank, step, us, min(us) OVER (PARTITION BY communicator, name, step) AS least FROM ops "
-    "WHERE (SELECT min(rank) <> max(rank) FROM ops)), "
-    "split AS MATERIALIZED (SELECT rank, step, " SUMMED("us - least") " AS wait, " SUMMED(
-        "least") " AS transmit FROM op "
-                 "GROUP BY rank, step) "
-                 "SELECT rank, step, coalesce(us, computing + exposed + free, 0), "
-                 "coalesce(computing, 0), coalesce(exposed, 0), coalesce(overlapped, 0), "
-                 "coalesce(communication, 0), coalesce(free, 0) - coalesce(bare, 0), "
-                 "coalesce(wait, 0), coalesce(transmit, 0), coalesce(memory, 0), coalesce(bare, 0) "
-                 "FROM (SELECT rank, step, last_of(us) AS us, last_of(computing) AS computing, "
-                 "last_of(exposed) AS exposed, last_of(overlapped) AS overlapped, "
-                 "last_of(communication) AS communication, last_of(free) AS free, "
-                 "last_of(memory) AS memory, last_of(bare) AS bare FROM steps "
-                 "WHERE :step < 0 OR step = :step GROUP BY rank, step) "
-                 "LEFT JOIN split USING (rank, step) ORDER BY rank, step";
+    "WITH op AS (SELECT rowid AS id, rank, step, us, min(us) OVER (PARTITION BY communicator, name, step) AS least "
+    "FROM ops WHERE (SELECT min(rank) <> max(rank) FROM ops)), "
+    "split AS MATERIALIZED (SELECT rank, step, " SUMMED("us - least") " AS wait, " SUMMED("least") " AS transmit "
+    "FROM op GROUP BY rank, step) "
+    "SELECT rank, step, coalesce(us, computing + exposed + free, 0), coalesce(computing, 0), coalesce(exposed, 0), "
+    "coalesce(overlapped, 0), coalesce(communication, 0), coalesce(free, 0) - coalesce(bare, 0), coalesce(wait, 0), "
+    "coalesce(transmit, 0), coalesce(memory, 0), coalesce(bare, 0) FROM (SELECT rank, step, last_of(us) AS us, "
+    "last_of(computing) AS computing, last_of(exposed) AS exposed, last_of(overlapped) AS overlapped, "
+    "last_of(communication) AS communication, last_of(free) AS free, last_of(memory) AS memory, last_of(bare) AS "
+    "bare FROM steps WHERE :step < 0 OR step = :step GROUP BY rank, step) LEFT JOIN split USING (rank, step) ORDER "
+    "BY rank, step";
 /* clang-format on */
 
 /* A rank alone waits and transmits nothing. */

@@ -20,44 +20,45 @@
 
 enum { TOPS, PAIRS, ROWS, TASKS }; /* frames */
 
-/* clang-format off: one thought a line of SQL */
+/* clang-format off */
 
 /* Operations of the rank that is asked about. */
 static const char tops_sql[] =
     "SELECT place, start, end, name, communicator, coalesce(src, -1), coalesce(dst, -1), coalesce(number, -1), "
     "coalesce(is_receive, 0) FROM (SELECT row_number() OVER () - 1 AS place, * FROM (SELECT c.startNs AS start, "
-    "c.endNs AS end, n.value AS name, g.value AS communicator, c.opId AS id FROM COMMUNICATION_OP c "
-    "JOIN STRING_IDS n ON n.id = c.opName LEFT JOIN STRING_IDS g ON g.id = c.groupName "
-    "WHERE c.startNs >= :from AND c.endNs <= :to ORDER BY c.endNs - c.startNs DESC LIMIT :top)) "
-    "LEFT JOIN (SELECT op, src, dst, number, is_receive FROM pairs) ON op = id";
+    "c.endNs AS end, n.value AS name, g.value AS communicator, c.opId AS id FROM COMMUNICATION_OP c JOIN STRING_IDS "
+    "n ON n.id = c.opName LEFT JOIN STRING_IDS g ON g.id = c.groupName WHERE c.startNs >= :from AND c.endNs <= :to "
+    "ORDER BY c.endNs - c.startNs DESC LIMIT :top)) LEFT JOIN (SELECT op, src, dst, number, is_receive FROM pairs) "
+    "ON op = id";
 
 #define C_IS_SPAN IS_SPAN("c.startNs", "c.endNs")
 /* Their rows in each rank: the first one of the name, in its communicator, then the other end of a transfer. */
 static const char rows_sql[] =
     "SELECT place, :rank, start, end FROM (SELECT t.place, c.startNs AS start, c.endNs AS end, row_number() OVER "
-    "(PARTITION BY t.place ORDER BY c.startNs) AS n FROM tops t JOIN STRING_IDS s ON s.value = t.name "
-    "JOIN COMMUNICATION_OP c ON c.opName = s.id LEFT JOIN STRING_IDS g ON g.id = c.groupName "
-    "WHERE coalesce(g.value, '') = coalesce(t.communicator, '') AND " C_IS_SPAN
-    ") WHERE n = 1 UNION ALL "
-    "SELECT t.place, :rank, c.startNs, c.endNs FROM pairs p JOIN tops t ON t.number = p.number AND t.src = p.src AND "
-    "t.dst = p.dst AND t.is_receive <> p.is_receive AND t.communicator = p.communicator "
-    "JOIN COMMUNICATION_OP c ON c.opId = p.op AND " C_IS_SPAN;
+    "(PARTITION BY t.place ORDER BY c.startNs) AS n FROM tops t JOIN STRING_IDS s ON s.value = t.name JOIN "
+    "COMMUNICATION_OP c ON c.opName = s.id LEFT JOIN STRING_IDS g ON g.id = c.groupName WHERE coalesce(g.value, '') "
+    "= coalesce(t.communicator, '') AND " C_IS_SPAN ") WHERE n = 1 UNION ALL "
+    "SELECT t.place, :rank, c.startNs, c.endNs FROM pairs p JOIN tops t ON t.number = p.number AND t.src = p.src "
+    "AND t.dst = p.dst AND t.is_receive <> p.is_receive AND t.communicator = p.communicator JOIN COMMUNICATION_OP c "
+    "ON c.opId = p.op AND " C_IS_SPAN;
 static const char rows_compat_sql[] =
-    "SELECT t.place, :rank, c.startNs, c.endNs FROM tops t JOIN STRING_IDS n ON n.value = t.name "
-    "JOIN COMMUNICATION_OP c ON c.opName = n.id WHERE " C_IS_SPAN "GROUP BY t.place";
+    "SELECT t.place, :rank, c.startNs, c.endNs FROM tops t JOIN STRING_IDS n ON n.value = t.name JOIN "
+    "COMMUNICATION_OP c ON c.opName = n.id WHERE " C_IS_SPAN "GROUP BY t.place";
 
 /* Who the operation's slow and fast rank are; where there is nothing to explain, the reason. */
 static const char contests_sql[] =
-    "WITH r AS MATERIALIZED (SELECT top, rank, start, end, end - start AS ns, row_number() OVER (PARTITION BY top ORDER BY "
-    "end - start DESC, rows.rowid) AS fast, row_number() OVER (PARTITION BY top ORDER BY end - start, rows.rowid DESC) AS "
-    "slow FROM rows) SELECT place, s.rank, f.rank, s.start, s.end, f.start, f.end - s.end, CASE WHEN f.rank IS NULL THEN "
-    "'[Failed] No data found for the communication operator' WHEN f.ns <= 0 OR CAST(f.ns - s.ns AS REAL) / f.ns < 0.05 "
-    "THEN '[Completed] No slow NPU detected: execution time difference is less than ' || iif(:compat, '0.05%', '5%') END "
-    "FROM tops LEFT JOIN r f ON f.top = place AND f.fast = 1 LEFT JOIN r s ON s.top = place AND s.slow = 1 ORDER BY place";
+    "WITH r AS MATERIALIZED (SELECT top, rank, start, end, end - start AS ns, row_number() OVER (PARTITION BY top "
+    "ORDER BY end - start DESC, rows.rowid) AS fast, row_number() OVER (PARTITION BY top ORDER BY end - start, "
+    "rows.rowid DESC) AS slow FROM rows) "
+    "SELECT place, s.rank, f.rank, s.start, s.end, f.start, f.end - s.end, CASE WHEN f.rank IS NULL THEN '[Failed] "
+    "No data found for the communication operator' WHEN f.ns <= 0 OR CAST(f.ns - s.ns AS REAL) / f.ns < 0.05 THEN "
+    "'[Completed] No slow NPU detected: execution time difference is less than ' || iif(:compat, '0.05%', '5%') END "
+    "FROM tops LEFT JOIN r f ON f.top = place AND f.fast = 1 LEFT JOIN r s ON s.top = place AND s.slow = 1 ORDER BY "
+    "place";
 
 /* ---- why ---- */
 
-#define TASK_SQL(columns, from)                                                                    \
+#define TASK_SQL(columns, from) \
     "SELECT :number, " columns " FROM " from " WHERE TASK.startNs >= 0 AND TASK.endNs <= :to "
 static const char *const device_queries[] = {
     TASK_SQL("TASK.startNs, TASK.endNs - TASK.startNs, n.value",
@@ -92,23 +93,20 @@ static const char *const launch_queries[] = {
 /* Both ranks walked backwards, equal names matched, until they started within 1 ms of each other; :rank is the fast one's clock
  * minus the slow one's. No answer: they never did. */
 #define US(ns) "number_text(round_even(" ns " * 0.001, 3))"
-#define LARGEST(of)                                                                                \
-    "(SELECT name, " of " FROM walk WHERE late IS NOT NULL ORDER BY " of " DESC, i LIMIT 1)"
+#define LARGEST(of) "(SELECT name, " of " FROM walk WHERE late IS NOT NULL ORDER BY " of " DESC, i LIMIT 1)"
 static const char walk_sql[] =
     "DROP TABLE IF EXISTS temp.fast; "
     "CREATE TEMP TABLE fast AS SELECT start, duration, name FROM tasks WHERE side ORDER BY start DESC, tasks.rowid; "
     "CREATE INDEX temp.fast_name ON fast (name); "
-    "WITH RECURSIVE slow AS MATERIALIZED (SELECT row_number() OVER (ORDER BY start DESC, tasks.rowid) AS turn, start, "
-    "duration, name FROM tasks WHERE NOT side), "
+    "WITH RECURSIVE slow AS MATERIALIZED (SELECT row_number() OVER (ORDER BY start DESC, tasks.rowid) AS turn, "
+    "start, duration, name FROM tasks WHERE NOT side), "
     "walk (i, at, late, longer, name, is_done) AS MATERIALIZED (SELECT 0, 0, NULL, NULL, NULL, 0 UNION ALL "
-    "SELECT i + 1, coalesce(f.rowid, at), s.start - f.start + :rank, s.duration - f.duration, s.name, "
-    "s.start - f.start + :rank < 1000000 FROM walk JOIN slow s ON turn = i + 1 LEFT JOIN fast f ON f.rowid = "
-    "(SELECT min(rowid) FROM fast WHERE fast.name = s.name AND fast.rowid > at) WHERE is_done IS NOT 1) "
-    "SELECT ': max duration-diff op ' || d.name || ', diff ' || " US(
-        "longer") " || ' us, max start-time-diff op ' || "
-                  "l.name || ', diff ' || " US("late") " || ' us.' FROM " LARGEST(
-                      "longer") " d JOIN " LARGEST("late") " l "
-                                                           "WHERE (SELECT max(is_done) FROM walk)";
+    "SELECT i + 1, coalesce(f.rowid, at), s.start - f.start + :rank, s.duration - f.duration, s.name, s.start - "
+    "f.start + :rank < 1000000 FROM walk JOIN slow s ON turn = i + 1 LEFT JOIN fast f ON f.rowid = (SELECT "
+    "min(rowid) FROM fast WHERE fast.name = s.name AND fast.rowid > at) WHERE is_done IS NOT 1) "
+    "SELECT ': max duration-diff op ' || d.name || ', diff ' || " US("longer") " || ' us, max start-time-diff op ' "
+    "|| l.name || ', diff ' || " US("late") " || ' us.' FROM " LARGEST("longer") " d JOIN " LARGEST("late")
+    " l WHERE (SELECT max(is_done) FROM walk)";
 /* clang-format on */
 
 static const struct recipe_rank *find_rank(const struct run *run, int64_t rank)

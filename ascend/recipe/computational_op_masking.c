@@ -12,41 +12,39 @@
  */
 #include "ascend/recipe/recipe_priv.h"
 
-/* clang-format off: one thought a line of SQL */
+/* clang-format off */
 
 /* What lies inside a step is summed by what begins and ends at a time. */
-#define INSIDE(kinds, rows, at, ops, tasks)                                                        \
-    "SELECT n, row, x." at ", " ops ", " tasks " FROM " kinds " JOIN step s JOIN " rows            \
-    " x ON x.start >= s.start AND "                                                                \
-    "x.end <= s.end AND x.end >= x.start "
+#define INSIDE(kinds, rows, at, ops, tasks) \
+    "SELECT n, row, x." at ", " ops ", " tasks " FROM " kinds " JOIN step s JOIN " rows " x ON x.start >= s.start " \
+    "AND x.end <= s.end AND x.end >= x.start "
 static const char kinds_sql[] =
-    "WITH RECURSIVE part (n, names, rest) AS (SELECT 0, '', coalesce(:kinds, 'dp,edp;edp;dp;ep;pp;mp;tp') || ';' UNION ALL "
-    "SELECT n + 1, ltrim(substr(rest, 1, instr(rest, ';') - 1)), substr(rest, instr(rest, ';') + 1) FROM part "
-    "WHERE rest <> ''), "
-    "named AS MATERIALIZED (SELECT communicator, (SELECT name FROM groups WHERE hash = group_key(communicator) LIMIT 1) AS "
-    "name FROM ops GROUP BY communicator), "
-    "picked AS MATERIALIZED (SELECT n AS kind, names, start, end FROM part JOIN named ON names <> '' AND "
-    "instr(',' || names || ',', ',' || name || ',') JOIN ops USING (communicator)), "
+    "WITH RECURSIVE part (n, names, rest) AS (SELECT 0, '', coalesce(:kinds, 'dp,edp;edp;dp;ep;pp;mp;tp') || ';' "
+    "UNION ALL "
+    "SELECT n + 1, ltrim(substr(rest, 1, instr(rest, ';') - 1)), substr(rest, instr(rest, ';') + 1) FROM part WHERE "
+    "rest <> ''), "
+    "named AS MATERIALIZED (SELECT communicator, (SELECT name FROM groups WHERE hash = group_key(communicator) "
+    "LIMIT 1) AS name FROM ops GROUP BY communicator), "
+    "picked AS MATERIALIZED (SELECT n AS kind, names, start, end FROM part JOIN named ON names <> '' AND instr(',' "
+    "|| names || ',', ',' || name || ',') JOIN ops USING (communicator)), "
     "kind AS MATERIALIZED (SELECT DISTINCT kind AS n, names FROM picked), "
     "step AS MATERIALIZED (SELECT rowid AS row, id, start, end FROM steps), "
-    "change (n, row, at, ops, tasks) AS (" INSIDE("kind", "picked", "start", "1", "0") "AND kind = n UNION ALL " INSIDE(
-        "kind", "picked", "end", "-1",
-        "0") "AND kind = n UNION ALL " INSIDE("kind", "work", "start", "0",
-                                              "1") "UNION ALL " INSIDE("kind", "work", "end", "0",
-                                                                       "-1") "), "
-                                                                             "state AS (SELECT n, row, sum(sum(ops)) OVER o AS ops, sum(sum(tasks)) OVER o AS tasks, lead(at) OVER o - at AS ns "
-                                                                             "FROM change GROUP BY n, row, at WINDOW o AS (PARTITION BY n, row ORDER BY at)), "
-                                                                             "spent AS MATERIALIZED (SELECT n, row, sum(ns) FILTER (WHERE ops > 0) AS communication, sum(ns) FILTER (WHERE ops > 0 "
-                                                                             "AND tasks = 0) AS unmasked FROM state GROUP BY n, row) "
-                                                                             "SELECT replace(names, ',', '+'), id, start, end, coalesce(communication, 0), coalesce(unmasked, 0), :rank FROM kind "
-                                                                             "JOIN step LEFT JOIN spent USING (n, row) ORDER BY n, row";
+    "change (n, row, at, ops, tasks) AS (" INSIDE("kind", "picked", "start", "1", "0") "AND kind = n UNION ALL "
+    "" INSIDE("kind", "picked", "end", "-1", "0") "AND kind = n UNION ALL "
+    "" INSIDE("kind", "work", "start", "0", "1") "UNION ALL " INSIDE("kind", "work", "end", "0", "-1") "), "
+    "state AS (SELECT n, row, sum(sum(ops)) OVER o AS ops, sum(sum(tasks)) OVER o AS tasks, lead(at) OVER o - at AS "
+    "ns FROM change GROUP BY n, row, at WINDOW o AS (PARTITION BY n, row ORDER BY at)), "
+    "spent AS MATERIALIZED (SELECT n, row, sum(ns) FILTER (WHERE ops > 0) AS communication, sum(ns) FILTER (WHERE "
+    "ops > 0 AND tasks = 0) AS unmasked FROM state GROUP BY n, row) "
+    "SELECT replace(names, ',', '+'), id, start, end, coalesce(communication, 0), coalesce(unmasked, 0), :rank FROM "
+    "kind JOIN step LEFT JOIN spent USING (n, row) ORDER BY n, row";
 
-#define COLUMNS                                                                                    \
-    "stepId:i|parallelType:t|stepStartTime:i|stepEndTime:i|totalCommunicationOperatorTime:i|"      \
-    "timeRatioOfStepCommunicationOperator:r|totalTimeWithoutCommunicationBlackout:i|ratioOfUnmaskedCommunication:r"
-#define ROWS                                                                                                                 \
-    "SELECT step, kind, start, end, communication, CAST(communication AS REAL) / nullif(max(end - start, 0), 0), unmasked, " \
-    "round_even(CAST(unmasked AS REAL) / nullif(max(end - start, 0), 0), 5)"
+#define COLUMNS \
+    "stepId:i|parallelType:t|stepStartTime:i|stepEndTime:i|totalCommunicationOperatorTime:i|timeRatioOfStepCommunic" \
+    "ationOperator:r|totalTimeWithoutCommunicationBlackout:i|ratioOfUnmaskedCommunication:r"
+#define ROWS \
+    "SELECT step, kind, start, end, communication, CAST(communication AS REAL) / nullif(max(end - start, 0), 0), " \
+    "unmasked, round_even(CAST(unmasked AS REAL) / nullif(max(end - start, 0), 0), 5)"
 /* clang-format on */
 
 #define RESULT(shown, rows, condition)                                                             \

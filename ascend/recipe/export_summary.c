@@ -25,57 +25,48 @@
 
 enum { COUNTERS_MAX = 500 };
 
-/* clang-format off: one thought a line of SQL */
+/* clang-format off */
 
-#define CALLS(from, more)                                                                          \
-    "SELECT value AS \"API Name\", sum(" from "endNs - " from                                      \
-    "startNs) AS \"Total Time(ns)\", count(*) AS \"Count\", "                                      \
-    "avg(" from "endNs - " from "startNs) AS \"Avg Time(ns)\", min(" from "endNs - " from          \
-    "startNs) AS \"Min Time(ns)\", "                                                               \
-    "max(" from "endNs - " from                                                                    \
-    "startNs) AS \"Max Time(ns)\", '' FROM CANN_API c JOIN STRING_IDS ON id = c.name " more        \
-    "GROUP BY value ORDER BY 2 DESC, 1"
+#define CALLS(from, more) \
+    "SELECT value AS \"API Name\", sum(" from "endNs - " from "startNs) AS \"Total Time(ns)\", count(*) AS " \
+    "\"Count\", avg(" from "endNs - " from "startNs) AS \"Avg Time(ns)\", min(" from "endNs - " from "startNs) AS " \
+    "\"Min Time(ns)\", max(" from "endNs - " from "startNs) AS \"Max Time(ns)\", '' FROM CANN_API c JOIN " \
+    "STRING_IDS ON id = c.name " more "GROUP BY value ORDER BY 2 DESC, 1"
 static const char calls_sql[] = CALLS("c.", "");
-static const char calls_compat_sql[] =
-    CALLS("t.", "JOIN TASK t ON t.connectionId = c.connectionId ");
+static const char calls_compat_sql[] = CALLS("t.", "JOIN TASK t ON t.connectionId = c.connectionId ");
 
 #define NAMED(column, as) "(SELECT value FROM STRING_IDS WHERE id = c." column ") AS " as ", "
-#define NONE              "NULL, NULL, NULL, NULL, NULL, NULL, NULL, "
-#define TASK_COLUMNS                                                                                              \
+#define NONE "NULL, NULL, NULL, NULL, NULL, NULL, NULL, "
+#define TASK_COLUMNS \
     "t.startNs AS task_start_time, t.endNs AS e, t.endNs - t.startNs AS task_duration, t.deviceId AS device_id, " \
-    "t.modelId AS model_id, t.streamId AS stream_id, t.contextId AS context_id, t.taskId AS task_id, c.globalTaskId AS g "
+    "t.modelId AS model_id, t.streamId AS stream_id, t.contextId AS context_id, t.taskId AS task_id, " \
+    "c.globalTaskId AS g "
 
 /* The rows of all kernels, columns as named in the first part. */
-#define EITHER(column, older)                                                                      \
-    "iif(has('COMPUTE_TASK_INFO." column "'), c." column ", c." older ") AS "
-#define KERNELS                                                                                                                                \
-    "SELECT 1 AS is_computing, " NAMED("name", "op_name")                                                                                      \
-        EITHER("blockNum", "blockDim") "block_dim, " EITHER(                                                                                   \
-            "mixBlockNum", "mixBlockDim") "mix_block_dim, " NAMED("opType", "op_type")                                                         \
-            NAMED("taskType", "task_type") NAMED("inputFormats", "input_formats")                                                              \
-                NAMED("inputShapes", "input_shapes") NAMED("inputDataTypes", "input_data_types")                                               \
-                    NAMED("outputShapes", "output_shapes")                                                                                     \
-                        NAMED("outputFormats", "output_formats")                                                                               \
-                            NAMED("outputDataTypes", "output_data_types")                                                                      \
-                                NAMED("opState", "op_state") TASK_COLUMNS                                                                      \
-        "FROM COMPUTE_TASK_INFO c JOIN TASK t ON t.globalTaskId = c.globalTaskId UNION ALL "                                                   \
-        "SELECT 0, " NAMED("opName", "op_name") "NULL, NULL, " NAMED(                                                                          \
-            "opType",                                                                                                                          \
-            "op_type") "'COMMUNICATION', " NONE                                                                                                \
-                       "c.startNs, c.endNs, c.endNs - c.startNs, d.device, d.model, NULL, NULL, NULL, NULL FROM COMMUNICATION_OP c LEFT JOIN " \
-                       "(SELECT connectionId, min(deviceId) device, min(modelId) model FROM TASK GROUP BY connectionId "                       \
-                       "HAVING count(DISTINCT deviceId) = 1 AND count(DISTINCT modelId) = 1) d ON d.connectionId = c.connectionId "            \
-                       "WHERE d.connectionId IS NOT NULL OR NOT :compat UNION ALL "                                                            \
-                       "SELECT 0, " NAMED("name", "op_name") "NULL, NULL, " NAMED(                                                             \
-                           "opType", "op_type") NAMED("taskType", "task_type") NONE TASK_COLUMNS                                               \
-        "FROM COMMUNICATION_SCHEDULE_TASK_INFO c JOIN TASK t ON t.globalTaskId = c.globalTaskId"
+#define EITHER(column, older) "iif(has('COMPUTE_TASK_INFO." column "'), c." column ", c." older ") AS "
+#define KERNELS \
+    "SELECT 1 AS is_computing, " NAMED("name", "op_name") EITHER("blockNum", "blockDim") "block_dim, " \
+    EITHER("mixBlockNum", "mixBlockDim") "mix_block_dim, " NAMED("opType", "op_type") NAMED("taskType", "task_type") \
+    NAMED("inputFormats", "input_formats") NAMED("inputShapes", "input_shapes") \
+    NAMED("inputDataTypes", "input_data_types") NAMED("outputShapes", "output_shapes") \
+    NAMED("outputFormats", "output_formats") NAMED("outputDataTypes", "output_data_types") \
+    NAMED("opState", "op_state") TASK_COLUMNS "FROM COMPUTE_TASK_INFO c JOIN TASK t ON t.globalTaskId = " \
+    "c.globalTaskId UNION ALL " \
+    "SELECT 0, " NAMED("opName", "op_name") "NULL, NULL, " NAMED("opType", "op_type") "'COMMUNICATION', " NONE \
+    "c.startNs, c.endNs, c.endNs - c.startNs, d.device, d.model, NULL, NULL, NULL, NULL FROM COMMUNICATION_OP c " \
+    "LEFT JOIN (SELECT connectionId, min(deviceId) device, min(modelId) model FROM TASK GROUP BY connectionId " \
+    "HAVING count(DISTINCT deviceId) = 1 AND count(DISTINCT modelId) = 1) d ON d.connectionId = c.connectionId " \
+    "WHERE d.connectionId IS NOT NULL OR NOT :compat UNION ALL " \
+    "SELECT 0, " NAMED("name", "op_name") "NULL, NULL, " NAMED("opType", "op_type") NAMED("taskType", "task_type") \
+    NONE TASK_COLUMNS "FROM COMMUNICATION_SCHEDULE_TASK_INFO c JOIN TASK t ON t.globalTaskId = c.globalTaskId"
 /* The last column is for what a row does not have. */
-#define DETAILS                                                                                                                 \
-    "SELECT op_name, block_dim, mix_block_dim, op_type, task_type, input_formats, input_shapes, input_data_types, "             \
-    "output_shapes, output_formats, output_data_types, %stask_start_time, task_duration, device_id, model_id, stream_id, "      \
-    "context_id, task_id%s, iif(:compat, coalesce(e - CAST(lag(task_start_time) OVER (ORDER BY task_start_time) AS REAL), 0), " \
-    "max(0, task_start_time - lag(e) OVER (PARTITION BY device_id ORDER BY task_start_time))) AS task_wait_time, "              \
-    "CASE WHEN NOT :compat THEN '' WHEN is_computing AND %d THEN '0' ELSE 'N/A' END FROM k %s ORDER BY task_start_time"
+#define DETAILS \
+    "SELECT op_name, block_dim, mix_block_dim, op_type, task_type, input_formats, input_shapes, input_data_types, " \
+    "output_shapes, output_formats, output_data_types, %stask_start_time, task_duration, device_id, model_id, " \
+    "stream_id, context_id, task_id%s, iif(:compat, coalesce(e - CAST(lag(task_start_time) OVER (ORDER BY " \
+    "task_start_time) AS REAL), 0), max(0, task_start_time - lag(e) OVER (PARTITION BY device_id ORDER BY " \
+    "task_start_time))) AS task_wait_time, CASE WHEN NOT :compat THEN '' WHEN is_computing AND %d THEN '0' ELSE " \
+    "'N/A' END FROM k %s ORDER BY task_start_time"
 /* clang-format on */
 
 /* Counters as columns, by name: their names in the result in `columns`, their values in `values`. */

@@ -23,32 +23,32 @@
 #include <string.h>
 #include <unistd.h>
 
-/* clang-format off: one thought a line of SQL */
+/* clang-format off */
 #define MARK(as) "json_extract(v, '$." as "') AS " as
 static const char ops_sql[] =
     "CREATE TEMP TABLE op AS SELECT t.startNs s, t.endNs e, t.connectionId c, m.type type, m.groupName groupName, "
     "lower(m.dataType) dataType, m.count count, m.type || '_' || substr(group_hash(m.groupName), -3) || '_' || "
-    "(row_number() OVER (PARTITION BY m.groupName, m.type ORDER BY t.startNs, t.endNs, t.rowid) - 1) || '_1' AS name FROM "
-    "(SELECT startNs, connectionId, json_extract(v, '$.opName') || '_' AS type, " MARK("groupName") ", " MARK(
-        "dataType") ", " MARK("count") ", CAST(json_extract(v, '$.streamId') AS INTEGER) AS stream FROM (SELECT e.startNs, e.connectionId, "
-                                       "replace(value, '\\\"', '\"') AS v FROM MSTX_EVENTS e JOIN STRING_IDS ON id = message WHERE value LIKE '%streamId%' AND "
-                                       "e.startNs >= ?1 AND e.startNs <= ?2) WHERE json_valid(v)) m JOIN TASK t ON m.connectionId = t.connectionId "
-                                       "OR ?3 AND m.stream = t.streamId WHERE m.type IS NOT NULL AND m.groupName IS NOT NULL AND m.dataType IS NOT NULL AND "
-                                       "m.count IS NOT NULL AND m.stream IS NOT NULL";
+    "(row_number() OVER (PARTITION BY m.groupName, m.type ORDER BY t.startNs, t.endNs, t.rowid) - 1) || '_1' AS "
+    "name FROM (SELECT startNs, connectionId, json_extract(v, '$.opName') || '_' AS type, " MARK("groupName") ", "
+    MARK("dataType") ", " MARK("count") ", CAST(json_extract(v, '$.streamId') AS INTEGER) AS stream FROM (SELECT "
+    "e.startNs, e.connectionId, replace(value, '\\\"', '\"') AS v FROM MSTX_EVENTS e JOIN STRING_IDS ON id = "
+    "message WHERE value LIKE '%streamId%' AND e.startNs >= ?1 AND e.startNs <= ?2) WHERE json_valid(v)) m JOIN "
+    "TASK t ON m.connectionId = t.connectionId OR ?3 AND m.stream = t.streamId WHERE m.type IS NOT NULL AND "
+    "m.groupName IS NOT NULL AND m.dataType IS NOT NULL AND m.count IS NOT NULL AND m.stream IS NOT NULL";
 static const char make_sql[] =
-    "INSERT INTO STRING_IDS (id, value) SELECT coalesce((SELECT max(id) FROM STRING_IDS), -1) + row_number() OVER "
-    "(ORDER BY first), value FROM (SELECT value, min(at) first FROM (SELECT rowid * 3 AS at, type AS value FROM op UNION ALL "
-    "SELECT rowid * 3 + 1, groupName FROM op UNION ALL SELECT rowid * 3 + 2, name FROM op) WHERE value NOT IN (SELECT value "
-    "FROM STRING_IDS WHERE value IS NOT NULL) GROUP BY value);"
-    "CREATE TABLE COMMUNICATION_OP (opName INTEGER, startNs INTEGER, endNs INTEGER, connectionId INTEGER, groupName INTEGER, "
-    "opId INTEGER PRIMARY KEY, relay INTEGER, retry INTEGER, dataType INTEGER, algType INTEGER, count NUMERIC, "
-    "opType INTEGER);"
-    "CREATE TEMP TABLE text AS SELECT value, min(id) id FROM STRING_IDS GROUP BY value;"
-    "CREATE INDEX temp.text_value ON text (value);"
-    "INSERT INTO COMMUNICATION_OP SELECT (SELECT id FROM text WHERE value = name), s, e, c, "
-    "(SELECT id FROM text WHERE value = groupName), row_number() OVER (ORDER BY s, op.rowid) - 1, NULL, NULL, "
-    "(SELECT id FROM ENUM_HCCL_DATA_TYPE d WHERE lower(d.name) = dataType LIMIT 1), NULL, count, "
-    "(SELECT id FROM text WHERE value = type) FROM op ORDER BY s, op.rowid; COMMIT";
+    "INSERT INTO STRING_IDS (id, value) "
+    "SELECT coalesce((SELECT max(id) FROM STRING_IDS), -1) + row_number() OVER (ORDER BY first), value FROM (SELECT "
+    "value, min(at) first FROM (SELECT rowid * 3 AS at, type AS value FROM op UNION ALL "
+    "SELECT rowid * 3 + 1, groupName FROM op UNION ALL "
+    "SELECT rowid * 3 + 2, name FROM op) WHERE value NOT IN (SELECT value FROM STRING_IDS WHERE value IS NOT NULL) "
+    "GROUP BY value);CREATE TABLE COMMUNICATION_OP (opName INTEGER, startNs INTEGER, endNs INTEGER, connectionId "
+    "INTEGER, groupName INTEGER, opId INTEGER PRIMARY KEY, relay INTEGER, retry INTEGER, dataType INTEGER, algType "
+    "INTEGER, count NUMERIC, opType INTEGER);CREATE TEMP TABLE text AS SELECT value, min(id) id FROM STRING_IDS "
+    "GROUP BY value;CREATE INDEX temp.text_value ON text (value);INSERT INTO COMMUNICATION_OP SELECT (SELECT id "
+    "FROM text WHERE value = name), s, e, c, (SELECT id FROM text WHERE value = groupName), row_number() OVER "
+    "(ORDER BY s, op.rowid) - 1, NULL, NULL, (SELECT id FROM ENUM_HCCL_DATA_TYPE d WHERE lower(d.name) = dataType "
+    "LIMIT 1), NULL, count, (SELECT id FROM text WHERE value = type) FROM op ORDER BY s, op.rowid; "
+    "COMMIT";
 /* clang-format on */
 
 /* group_hash(name): the decimal hash that operations of the group carry. */

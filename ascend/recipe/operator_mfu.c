@@ -97,42 +97,38 @@ static void find_chip(struct inputs *in, struct frame *frame)
     in->status = read_chip(in->of->vendor->dir, &in->figure, &in->err);
 }
 
-/* clang-format off: one thought a line of SQL */
+/* clang-format off */
 
 /* Operations per core and cycle of the first of "DT_BF16;FLOAT"; NULL: not known. */
-#define CYCLE_OF(type)                                                                             \
-    "CASE WHEN " type " IN ('FLOAT', 'FLOAT16', 'BF16', 'DT_BF16') OR :compat AND " type           \
-    " = '' THEN 8192.0 "                                                                           \
-    "WHEN " type " = 'INT8' THEN 16384.0 END"
+#define CYCLE_OF(type) \
+    "CASE WHEN " type " IN ('FLOAT', 'FLOAT16', 'BF16', 'DT_BF16') OR :compat AND " type " = '' THEN 8192.0 WHEN " \
+    type " = 'INT8' THEN 16384.0 END"
 #define FIRST_OF(types) "substr(" types ", 1, instr(" types ", ' ') - 1)"
 
 /* What each kernel of an operator reaches. A kernel of several calls stands in `shaped` several times, and counts once. */
 static const char shares_sql[] =
-    "CREATE TEMP TABLE shaped AS SELECT task, start, end, upper(ltrim(replace(coalesce(types, ''), ';', ' '))) || ' ' AS types, op_start "
-    "FROM kernels WHERE task IS NOT NULL AND coalesce(inputs, '') <> 'N/A' AND coalesce(outputs, '') <> 'N/A' "
-    "ORDER BY op_start, start, end, rowid; "
+    "CREATE TEMP TABLE shaped AS SELECT task, start, end, upper(ltrim(replace(coalesce(types, ''), ';', ' '))) || ' "
+    "' AS types, op_start FROM kernels WHERE task IS NOT NULL AND coalesce(inputs, '') <> 'N/A' AND "
+    "coalesce(outputs, '') <> 'N/A' ORDER BY op_start, start, end, rowid; "
     "CREATE INDEX temp.shaped_start ON shaped (op_start); "
     "CREATE TEMP TABLE share AS WITH flop AS (SELECT rowid AS at, CAST(substr(text, 1, dash - 1) AS REAL) AS flops, "
-    "substr(text, dash + 1) AS name, start, end FROM (SELECT rowid, *, instr(text, '-') AS dash FROM flops) "
-    "WHERE dash BETWEEN 2 AND length(text) - 1 AND substr(text, 1, dash - 1) NOT GLOB '*[^0-9]*' "
-    "AND end > start AND end < 9223372036854775807), "
-    "own AS (SELECT at, flops, name, f.end - f.start AS length, task, s.start AS start, s.end AS end, "
-    "first_value(" FIRST_OF(
-        "types") ") OVER (PARTITION BY at ORDER BY s.rowid) AS type, "
-                 "row_number() OVER (PARTITION BY at, s.start, s.end ORDER BY s.rowid) AS turn "
-                 "FROM flop f CROSS JOIN shaped s WHERE op_start BETWEEN f.start AND f.end AND flops > 0 AND flops < 9e999), "
-                 "rated AS (SELECT *, :figure * " CYCLE_OF(
-                     "type") " AS rate, iif(:compat, end - start, "
-                             "sum(max(end - start, 0)) OVER (PARTITION BY at)) * 1e-9 AS seconds FROM own WHERE turn = 1) "
-                             "SELECT task, start, end, flops / seconds / rate AS mfu, round_even(flops / seconds / 1e12, 2) AS tflops, "
-                             "round_even(rate / 1e12, 2) AS peak, flops, name, length FROM rated WHERE rate IS NOT NULL AND end > start "
-                             "ORDER BY at, start, end";
+    "substr(text, dash + 1) AS name, start, end FROM (SELECT rowid, *, instr(text, '-') AS dash FROM flops) WHERE "
+    "dash BETWEEN 2 AND length(text) - 1 AND substr(text, 1, dash - 1) NOT GLOB '*[^0-9]*' AND end > start AND end "
+    "< 9223372036854775807), "
+    "own AS (SELECT at, flops, name, f.end - f.start AS length, task, s.start AS start, s.end AS end, first_value("
+    FIRST_OF("types") ") OVER (PARTITION BY at ORDER BY s.rowid) AS type, row_number() OVER (PARTITION BY at, "
+    "s.start, s.end ORDER BY s.rowid) AS turn FROM flop f CROSS JOIN shaped s WHERE op_start BETWEEN f.start AND "
+    "f.end AND flops > 0 AND flops < 9e999), "
+    "rated AS (SELECT *, :figure * " CYCLE_OF("type") " AS rate, iif(:compat, end - start, sum(max(end - start, 0)) "
+    "OVER (PARTITION BY at)) * 1e-9 AS seconds FROM own WHERE turn = 1) "
+    "SELECT task, start, end, flops / seconds / rate AS mfu, round_even(flops / seconds / 1e12, 2) AS tflops, "
+    "round_even(rate / 1e12, 2) AS peak, flops, name, length FROM rated WHERE rate IS NOT NULL AND end > start "
+    "ORDER BY at, start, end";
 
-#define FROM_SHARES                                                                                \
-    "FROM kernels k JOIN share s ON s.task = k.task AND s.start = k.start AND s.end = k.end "
+#define FROM_SHARES "FROM kernels k JOIN share s ON s.task = k.task AND s.start = k.start AND s.end = k.end "
 static const char mfu_sql[] =
-    "SELECT :rank, op, k.name, k.start, k.end, k.end - k.start, round_even(mfu, 4), tflops, peak, flops, s.name, inputs, "
-    "outputs " FROM_SHARES "ORDER BY k.rowid, s.rowid";
+    "SELECT :rank, op, k.name, k.start, k.end, k.end - k.start, round_even(mfu, 4), tflops, peak, flops, s.name, "
+    "inputs, outputs " FROM_SHARES "ORDER BY k.rowid, s.rowid";
 
 /* In its module a kernel has the share of the shortest range. */
 static const char own_sql[] =

@@ -10,22 +10,20 @@
 
 #include <string.h>
 
-/* clang-format off: one thought a line of SQL */
-#define SENDER   "iif(is_receive, d, s)"
+/* clang-format off */
+#define SENDER "iif(is_receive, d, s)"
 #define RECEIVER "iif(is_receive, s, d)"
 /* The number counts per communicator; the peer lets those with the same local ranks share it. */
 const char pairs_sql[] =
-    "SELECT name, communicator, start, op, is_receive, " SENDER ", " RECEIVER
-    ", row_number() OVER (PARTITION BY "
-    "iif(:compat, '', communicator), " SENDER ", " RECEIVER
-    " ORDER BY start, op) - 1, :rank FROM (SELECT n.value AS name, "
-    "g.value AS communicator, c.startNs AS start, c.opId AS op, is_receive(n.value) AS is_receive, min(t.srcRank) AS s, "
-    "min(t.dstRank) AS d, max(t.srcRank) AS s2, max(t.dstRank) AS d2 FROM COMMUNICATION_TASK_INFO t "
-    "JOIN COMMUNICATION_OP c ON c.opId = t.opId AND c.groupName = t.groupName "
-    "JOIN STRING_IDS n ON n.id = c.opName JOIN STRING_IDS g ON g.id = c.groupName "
-    "JOIN STRING_IDS y ON y.id = t.taskType " LEFT_JOIN_API("c") "WHERE y.value IN ('Notify_Record', 'Notify_Wait') AND lower(n.value) LIKE 'hcom_%' AND " IS_WANTED(
-        "coalesce(a.startNs, c.startNs)") " GROUP BY c.opId) WHERE is_receive IS NOT NULL AND s = s2 AND d = d2 AND "
-                                          "s BETWEEN 0 AND 4294967294 AND d BETWEEN 0 AND 4294967294 ORDER BY start, op";
+    "SELECT name, communicator, start, op, is_receive, " SENDER ", " RECEIVER ", row_number() OVER (PARTITION BY "
+    "iif(:compat, '', communicator), " SENDER ", " RECEIVER " ORDER BY start, op) - 1, :rank FROM (SELECT n.value "
+    "AS name, g.value AS communicator, c.startNs AS start, c.opId AS op, is_receive(n.value) AS is_receive, "
+    "min(t.srcRank) AS s, min(t.dstRank) AS d, max(t.srcRank) AS s2, max(t.dstRank) AS d2 FROM "
+    "COMMUNICATION_TASK_INFO t JOIN COMMUNICATION_OP c ON c.opId = t.opId AND c.groupName = t.groupName JOIN "
+    "STRING_IDS n ON n.id = c.opName JOIN STRING_IDS g ON g.id = c.groupName JOIN STRING_IDS y ON y.id = t.taskType "
+    LEFT_JOIN_API("c") "WHERE y.value IN ('Notify_Record', 'Notify_Wait') AND lower(n.value) LIKE 'hcom_%' AND "
+    IS_WANTED("coalesce(a.startNs, c.startNs)") " GROUP BY c.opId) WHERE is_receive IS NOT NULL AND s = s2 AND d = "
+    "d2 AND s BETWEEN 0 AND 4294967294 AND d BETWEEN 0 AND 4294967294 ORDER BY start, op";
 /* clang-format on */
 
 /* "_D_D_D" with nothing behind it. */

@@ -187,15 +187,14 @@ static void take_schedule(struct inputs *in, struct frame *schedule)
     schedule->failed |= frame_append(schedule, &in->run->frames[SCHEDULE]) != RS_OK;
 }
 
-/* clang-format off: one thought a line of SQL */
+/* clang-format off */
 
 #define IN_STEP "e.startNs >= :from AND e.startNs <= :to"
 static const char spans_sql[] =
-    "SELECT iif(has('STEP_TIME.startNs'), s.id, 0), m.value, TASK.startNs, TASK.endNs FROM MSTX_EVENTS e "
-    "JOIN TASK ON TASK.connectionId = e.connectionId JOIN STRING_IDS m ON m.id = e.message "
-    "LEFT JOIN STEP_TIME s ON e.startNs >= s.startNs AND e.endNs <= s.endNs "
-    "WHERE (m.value LIKE '%forward%' OR m.value LIKE '%backward%') AND (:compat OR " IN_STEP ") OR "
-    "m.value LIKE '%WeightGradStore_pop%' AND " IN_STEP " ORDER BY TASK.startNs";
+    "SELECT iif(has('STEP_TIME.startNs'), s.id, 0), m.value, TASK.startNs, TASK.endNs FROM MSTX_EVENTS e JOIN TASK "
+    "ON TASK.connectionId = e.connectionId JOIN STRING_IDS m ON m.id = e.message LEFT JOIN STEP_TIME s ON e.startNs "
+    ">= s.startNs AND e.endNs <= s.endNs WHERE (m.value LIKE '%forward%' OR m.value LIKE '%backward%') AND (:compat "
+    "OR " IN_STEP ") OR m.value LIKE '%WeightGradStore_pop%' AND " IN_STEP " ORDER BY TASK.startNs";
 
 /* Of a schedule: ranges that begin when the last kept one has ended, numbered in their step. :number ranks are a stage. */
 static const char named_sql[] =
@@ -208,15 +207,16 @@ static const char named_sql[] =
     "CREATE TEMP TABLE kept AS WITH RECURSIVE kept (id, until) AS (SELECT id, end FROM span WHERE id = 0 UNION ALL "
     "SELECT span.id, span.end FROM kept JOIN span ON span.id = (SELECT s.id FROM span s WHERE s.start >= until AND "
     "s.id > kept.id ORDER BY s.start, s.id LIMIT 1)) "
-    "SELECT id, row_number() OVER (PARTITION BY step ORDER BY id) - 1 AS place, step, count(*) OVER (PARTITION BY step) AS n, "
-    "expected, labels FROM kept JOIN span USING (id) JOIN (SELECT DISTINCT expected, labels FROM label); "
-    "SELECT DISTINCT 1, 'a step has ' || n || ' ranges, the schedule ' || expected || '; not named' FROM kept "
-    "WHERE n <> expected OR n > labels";
+    "SELECT id, row_number() OVER (PARTITION BY step ORDER BY id) - 1 AS place, step, count(*) OVER (PARTITION BY "
+    "step) AS n, expected, labels FROM kept JOIN span USING (id) JOIN (SELECT DISTINCT expected, labels FROM "
+    "label); "
+    "SELECT DISTINCT 1, 'a step has ' || n || ' ranges, the schedule ' || expected || '; "
+    "not named' FROM kept WHERE n <> expected OR n > labels";
 static const char ranges_sql[] =
     "SELECT :rank, iif(is_plain, iif(message LIKE '%forward%', 'FP', 'BP'), coalesce(label, '')), start, end, "
-    "iif(is_plain, message NOT LIKE '%forward%', coalesce(phase, 0)) FROM span JOIN (SELECT NOT EXISTS (SELECT 1 FROM "
-    "schedule) AS is_plain) LEFT JOIN kept ON kept.id = span.id LEFT JOIN label ON label.place = kept.place AND n = kept.expected AND "
-    "n <= kept.labels WHERE is_plain OR kept.id IS NOT NULL ORDER BY span.id";
+    "iif(is_plain, message NOT LIKE '%forward%', coalesce(phase, 0)) FROM span JOIN (SELECT NOT EXISTS (SELECT 1 "
+    "FROM schedule) AS is_plain) LEFT JOIN kept ON kept.id = span.id LEFT JOIN label ON label.place = kept.place "
+    "AND n = kept.expected AND n <= kept.labels WHERE is_plain OR kept.id IS NOT NULL ORDER BY span.id";
 /* clang-format on */
 
 static const struct result results[] = {

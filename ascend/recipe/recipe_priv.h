@@ -444,7 +444,7 @@ int pair_kind(
  * -1: no memory. */
 double alike(const char *a, const char *b, double least);
 
-/* clang-format off: the recipes, one file each, as they are listed */
+/* clang-format off */
 #define RECIPES(X)                                                                                 \
     X(communication_group_map)                                                                     \
     X(communication_time_sum) X(communication_matrix_sum) X(cluster_time_summary)                  \
