@@ -179,8 +179,7 @@ const struct recipe recipe_calibrate_npu_gpu = {
     .frames = {FRAMES_MODULES,
                {.name = "events",
                 .columns = "thread:i start:i end:i is_kernel:i name:t time:i device:i"}},
-    .results = results,
-    .result_count = COLUMN_COUNT(results),
+    RESULTS(results),
     .start = start,
     .finish = finish,
 };

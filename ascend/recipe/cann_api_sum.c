@@ -68,6 +68,5 @@ const struct recipe recipe_cann_api_sum = {
                 .requires = "CANN_API.name CANN_API.startNs CANN_API.endNs STRING_IDS.value",
                 .missing = "no such rows",
                 .sql = calls_sql}},
-    .results = results,
-    .result_count = COLUMN_COUNT(results),
+    RESULTS(results),
 };

@@ -85,7 +85,6 @@ const struct recipe recipe_cluster_time_compare_summary = {
     .folder = "ClusterTimeCompareSummary",
     .frames = {{.name = "now", .columns = SIDE_COLUMNS},
                {.name = "before", .columns = SIDE_COLUMNS}},
-    .results = results,
-    .result_count = COLUMN_COUNT(results),
+    RESULTS(results),
     .finish = finish,
 };

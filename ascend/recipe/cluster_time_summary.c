@@ -152,6 +152,5 @@ const struct recipe recipe_cluster_time_summary = {
                 .columns = "rank:i step:i us:r computing:r exposed:r overlapped:r communication:r "
                            "free:r memory:r bare:r",
                 .sql = steps_sql}},
-    .results = results,
-    .result_count = COLUMN_COUNT(results),
+    RESULTS(results),
 };

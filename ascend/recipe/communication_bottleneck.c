@@ -317,8 +317,7 @@ const struct recipe recipe_communication_bottleneck = {
                 .sql = rows_sql,
                 .compat_sql = rows_compat_sql},
                {.name = "tasks", .columns = "side:i start:i duration:i name:t"}},
-    .results = results,
-    .result_count = COLUMN_COUNT(results),
+    RESULTS(results),
     .start = start,
     .finish = finish,
 };

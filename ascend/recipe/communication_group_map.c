@@ -20,6 +20,5 @@ const struct recipe recipe_communication_group_map = {
     .folder = "CommunicationGroupMap",
     .needs = NEED_ANALYSIS | MAY_PROFILER,
     .frames = {FRAME_SEEN, FRAME_GROUPS},
-    .results = results,
-    .result_count = COLUMN_COUNT(results),
+    RESULTS(results),
 };

@@ -93,6 +93,5 @@ const struct recipe recipe_communication_matrix_sum = {
                 .else_sql = selections,
                 .missing = "no links",
                 .is_analysis = true}},
-    .results = results,
-    .result_count = COLUMN_COUNT(results),
+    RESULTS(results),
 };

@@ -119,6 +119,5 @@ const struct recipe recipe_communication_time_sum = {
                            "duration:r twice:r",
                 .sql = package_sums,
                 .is_analysis = true}},
-    .results = results,
-    .result_count = COLUMN_COUNT(results),
+    RESULTS(results),
 };

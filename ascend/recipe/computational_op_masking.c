@@ -92,6 +92,5 @@ const struct recipe recipe_computational_op_masking = {
                {.name = "kinds",
                 .columns = "kind:t step:i start:i end:i communication:i unmasked:i rank:i",
                 .sql = kinds_sql}},
-    .results = results,
-    .result_count = COLUMN_COUNT(results),
+    RESULTS(results),
 };

@@ -55,6 +55,5 @@ const struct recipe recipe_compute_op_sum = {
                        "LEFT JOIN STRING_IDS y ON y.id = c.taskType "
                        "LEFT JOIN STRING_IDS s ON s.id = c.inputShapes "
                        "WHERE TASK.startNs >= :from AND TASK.startNs <= :to"}},
-    .results = results,
-    .result_count = COLUMN_COUNT(results),
+    RESULTS(results),
 };

@@ -107,6 +107,5 @@ const struct recipe recipe_ep_load_balance = {
                 .columns = "rank:i members:t tokens:i",
                 .sql = "SELECT :rank, coalesce((SELECT ranks FROM groups WHERE name = 'exp' "
                        "LIMIT 1), ''), sum(tokens(shape)) AS n FROM shapes HAVING n NOT NULL"}},
-    .results = results,
-    .result_count = COLUMN_COUNT(results),
+    RESULTS(results),
 };

@@ -113,6 +113,5 @@ const struct recipe recipe_free_analysis = {
                {.name = "gaps",
                 .columns = "rank:i start:i end:i torch_idle:i cann_idle:i reason:t",
                 .sql = reasons_sql}},
-    .results = results,
-    .result_count = COLUMN_COUNT(results),
+    RESULTS(results),
 };

@@ -47,6 +47,5 @@ const struct recipe recipe_freq_analysis = {
                 .missing = "no such rows",
                 .sql = "SELECT CAST(freq AS INTEGER), count(*), :rank FROM AICORE_FREQ "
                        "WHERE freq IS NOT NULL GROUP BY 1"}},
-    .results = results,
-    .result_count = COLUMN_COUNT(results),
+    RESULTS(results),
 };

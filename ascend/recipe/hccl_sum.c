@@ -72,6 +72,5 @@ const struct recipe recipe_hccl_sum = {
                        "LEFT JOIN STRING_IDS t ON t.id = opType "
                        "LEFT JOIN STRING_IDS g ON g.id = groupName "
                        "WHERE startNs >= :from AND startNs <= :to"}},
-    .results = results,
-    .result_count = COLUMN_COUNT(results),
+    RESULTS(results),
 };

@@ -29,6 +29,5 @@ const struct recipe recipe_module_statistic = {
     .needs = NEED_PROFILER,
     .optional = MODULES_OPTIONAL,
     .frames = {FRAMES_MODULES},
-    .results = results,
-    .result_count = COLUMN_COUNT(results),
+    RESULTS(results),
 };

@@ -135,6 +135,5 @@ const struct recipe recipe_mstx_sum = {
                 .columns = "name:t framework:r cann:r device:r rank:i step:i",
                 .sql = marks_sql,
                 .missing = "no marks"}},
-    .results = results,
-    .result_count = COLUMN_COUNT(results),
+    RESULTS(results),
 };

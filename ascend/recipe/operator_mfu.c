@@ -204,6 +204,5 @@ const struct recipe recipe_operator_mfu = {
                {.sql = modules_grouped_sql},
                {.sql = modules_shares_sql},
                FRAME_MODULES(modules_shared_sql)},
-    .results = results,
-    .result_count = COLUMN_COUNT(results),
+    RESULTS(results),
 };

@@ -25,6 +25,5 @@ const struct recipe recipe_p2p_pairing = {
     .optional = API_OPTIONAL,
     .frames = {FRAME_PAIRS(.requires = PAIR_TABLES,
                            .missing = "no sends and receives with known ends")},
-    .results = results,
-    .result_count = COLUMN_COUNT(results),
+    RESULTS(results),
 };

@@ -248,6 +248,5 @@ const struct recipe recipe_pp_chart = {
                 .columns = "rank:i name:t start:i end:i type:i",
                 .sql = ranges_sql}},
     .start = start,
-    .results = results,
-    .result_count = COLUMN_COUNT(results),
+    RESULTS(results),
 };

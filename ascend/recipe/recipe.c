@@ -70,11 +70,6 @@ void run_add_problem(struct run *run, int64_t rank, bool is_missing, const char 
     rs_mem_free(copy);
 }
 
-int64_t run_top(const struct run *run, int64_t standard)
-{
-    return run->options->top_num > 0 ? run->options->top_num : standard;
-}
-
 static void report_notes(struct run *run)
 {
     for (size_t i = 0; i < run->list.note_count; i++) {

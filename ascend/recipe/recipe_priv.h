@@ -249,7 +249,7 @@ struct frame_spec {
     const char *name;
     const char *columns;  /* "name:t duration:i": names and kinds */
     const char *requires; /* "TABLE.column ..." that a rank has to have; NULL: nothing */
-    const char *sql; /* of the rank; may read the frames above it. NULL: fill() gives the rows */
+    const char *sql; /* of the rank; may read the frames above it; NULL: before() gives the rows */
     const char *
         asks; /* "TABLE.column ..."; a rank without it is asked else_sql. NULL: all are asked sql */
     const char *else_sql;                                   /* NULL: it has no rows */
@@ -257,7 +257,7 @@ struct frame_spec {
     void (*before)(struct inputs *in, struct frame *frame); /* what no statement can say */
     const char *missing; /* "no such rows", which a rank has instead; NULL: it may have none */
     bool is_analysis;    /* requires and sql are about analysis.db, not the profiler's database */
-    bool is_passing;     /* only for rank_sql: the rows do not stay */
+    bool is_passing;     /* for the rank's statements and rank_sql: the rows do not stay */
     bool is_apart;       /* a rank without it is told, and stays */
     size_t spared_by;    /* a rank with rows of that frame may be without it; 0: of none */
 };
@@ -272,6 +272,7 @@ struct recipe {
     struct frame_spec frames[FRAMES_MAX];
     const struct result *results; /* written one after another, unless there is finish() */
     size_t result_count;
+#define RESULTS(of) .results = (of), .result_count = COLUMN_COUNT(of)
     /* Each may be NULL. write: files of a rank, after its statements; the result is files then, whatever --export-type says.
      * Any thread, sees only its rank; start and finish: the caller's. */
     void (*write)(struct inputs *in, struct rank_files *files);
@@ -298,7 +299,6 @@ struct run {
 /* Adds to the result's problems; any thread. */
 void run_add_problem(struct run *run, int64_t rank, bool is_missing, const char *format, ...)
     RS_PRINTF(4, 5);
-int64_t run_top(const struct run *run, int64_t standard); /* --top-num */
 
 /* pool.c: map on threads, reduce in order. The number of ranks that gave data through used_p. */
 RS_MUST_CHECK enum rs_status run_map(struct run *run, size_t *used_p, struct rs_err *err);

@@ -143,6 +143,5 @@ const struct recipe recipe_slow_link = {
                 .columns = "communicator:t src:t dst:t transport:t size:r time:r rank:i",
                 .sql = links_sql,
                 .compat_sql = ""}},
-    .results = results,
-    .result_count = COLUMN_COUNT(results),
+    RESULTS(results),
 };

@@ -237,6 +237,5 @@ const struct recipe recipe_slow_rank = {
                 .sql = ops_sql,
                 .compat_sql = "SELECT communicator, name, :rank, start, end, 0 FROM members"},
                {.name = "spans", .columns = "rank:i first:i last:i steps:i", .sql = spans_sql}},
-    .results = results,
-    .result_count = COLUMN_COUNT(results),
+    RESULTS(results),
 };
