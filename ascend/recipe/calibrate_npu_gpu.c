@@ -36,19 +36,21 @@
 
 /* What module_statistic is to the other side: kernels by the ranges that were open where they were launched. */
 static const char gpu_sql[] =
-    "CREATE TEMP TABLE gpu AS WITH RECURSIVE event AS MATERIALIZED (SELECT *, around(iif(is_kernel, NULL, rowid), "
-    "end, start + 1) OVER (PARTITION BY thread ORDER BY rowid ROWS UNBOUNDED PRECEDING) AS up, rowid AS id FROM "
-    "events), "
-    "range AS MATERIALIZED (SELECT id, up, name, " IS_MODULE " AS is_module, instr(name, '::') AS is_op FROM event "
-    "WHERE NOT is_kernel), "
-    "open (id, op, module, parent) AS (SELECT id, iif(is_op, name, NULL), iif(is_module, name, NULL), '' FROM range "
-    "WHERE up IS NULL UNION ALL "
+    "CREATE TEMP TABLE event AS SELECT *, around(iif(is_kernel, NULL, rowid), end, start + 1) OVER (PARTITION BY "
+    "thread ORDER BY rowid ROWS UNBOUNDED PRECEDING) AS up, rowid AS id FROM events; "
+    "CREATE INDEX temp.event_up ON event (is_kernel, up); "
+    "CREATE TEMP TABLE range (id INTEGER PRIMARY KEY, op, module, parent); "
+    "INSERT INTO range WITH RECURSIVE sort AS MATERIALIZED (SELECT name, " IS_MODULE " AS is_module, instr(name, "
+    "'::') AS is_op FROM events GROUP BY name), "
+    "open (id, op, module, parent) AS (SELECT NULL, NULL, NULL, '' UNION ALL "
     "SELECT r.id, iif(is_op, name, op), iif(is_module, name, module), iif(is_module AND module IS NOT NULL, parent "
-    "|| iif(parent <> '' OR :compat, '/', '') || module, parent) FROM open JOIN range r ON r.up = open.id) "
-    "SELECT device AS rank, parent, module AS name, substr(op, 1, instr(op, ',') - 1) AS op, kernels, "
-    "CAST(sum(time) AS REAL) AS total, CAST(sum(time) AS REAL) / count(*) AS mean, count(*) AS calls FROM (SELECT "
-    "device, parent, module, coalesce(op, 'None') || ',' AS op, event.name AS kernels, time FROM event JOIN open ON "
-    "open.id = up WHERE is_kernel AND module IS NOT NULL) GROUP BY 1, 2, 3, 4, 5";
+    "|| iif(parent <> '' OR :compat, '/', '') || module, parent) FROM open JOIN event r ON is_kernel = 0 AND r.up "
+    "IS open.id JOIN sort USING (name)) "
+    "SELECT * FROM open WHERE id IS NOT NULL; "
+    "CREATE TEMP TABLE gpu AS SELECT device AS rank, parent, module AS name, substr(op, 1, instr(op, ',') - 1) AS "
+    "op, kernels, CAST(sum(time) AS REAL) AS total, CAST(sum(time) AS REAL) / count(*) AS mean, count(*) AS calls "
+    "FROM (SELECT device, parent, module, coalesce(op, 'None') || ',' AS op, event.name AS kernels, time FROM event "
+    "JOIN range ON range.id = up WHERE is_kernel AND module IS NOT NULL) GROUP BY 1, 2, 3, 4, 5";
 
 /* Operations of modules of both sides, us. */
 static const char sides_sql[] =

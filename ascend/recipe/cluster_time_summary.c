@@ -88,7 +88,7 @@ static const char ops_sql[] =
     "SELECT g.value, coalesce(p.name, n.value), " STEP ", :rank, (c.endNs - c.startNs) / 1000.0 FROM "
     "COMMUNICATION_OP c JOIN STRING_IDS g ON g.id = c.groupName JOIN STRING_IDS n ON n.id = c.opName "
     LEFT_JOIN_API("c") JOIN_STEPS("coalesce(a.startNs, c.startNs)") "LEFT JOIN p ON p.op = coalesce(c.opId, "
-    "c.rowid) WHERE " IS_WANTED("coalesce(a.startNs, c.startNs)");
+    "c.rowid) WHERE " HAS_API("COMMUNICATION_OP") " AND " IN_STEP("coalesce(a.startNs, c.startNs)");
 
 /* Of each operation the least time among the ranks that have it is transmission, the rest waiting. */
 #define SUMMED(values) "sum_exact_by(" values ", id)"

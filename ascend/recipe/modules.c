@@ -47,18 +47,25 @@ const char modules_calls_sql[] =
     "CREATE TEMP TABLE call AS SELECT op AS name, op_start AS start, op_end AS end, group_concat(name, ', ') AS "
     "kernels, sum(end - start) AS time FROM kernels GROUP BY op_start, op_end, op ORDER BY op_start, op_end, op";
 
-/* Where the rows of a table with names and times hang: `place` is a span with the names of those around it. */
+/* Where the rows of a table with names and times hang: CALLS_place has a span with the names of those around it. Tables with
+ * indexes, since SQLite makes none for what is made within a statement. */
+#define PLACE(calls) \
+    "CREATE TEMP TABLE " calls "_event AS SELECT id, is_call, around(iif(is_call, NULL, id), end, end) OVER (ORDER " \
+    "BY start, end DESC, is_call, id ROWS UNBOUNDED PRECEDING) AS up FROM (SELECT rowid AS id, start, end, 0 AS " \
+    "is_call FROM span UNION ALL " \
+    "SELECT rowid, start, end, 1 FROM " calls "); " \
+    "CREATE INDEX temp." calls "_up ON " calls "_event (is_call, up); " \
+    "CREATE TEMP TABLE " calls "_place (span INTEGER PRIMARY KEY, name, parent, level, is_backward, start, end); " \
+    "INSERT INTO " calls "_place WITH RECURSIVE place AS (SELECT id AS span, name, '' AS parent, 1 AS level, " \
+    "is_backward, start, end FROM " calls "_event JOIN span ON span.rowid = id WHERE is_call = 0 AND up IS NULL " \
+    "UNION ALL " \
+    "SELECT id, s.name, iif(level = 1, '', parent || '/') || place.name, level + 1, place.is_backward OR " \
+    "s.is_backward, s.start, s.end FROM place JOIN " calls "_event ON is_call = 0 AND up = place.span JOIN span s " \
+    "ON s.rowid = id) " \
+    "SELECT * FROM place; " \
+    ""
 #define HANG(calls) \
-    "WITH RECURSIVE event AS MATERIALIZED (SELECT id, is_call, around(iif(is_call, NULL, id), end, end) OVER " \
-    "(ORDER BY start, end DESC, is_call, id ROWS UNBOUNDED PRECEDING) AS up FROM (SELECT rowid AS id, start, end, " \
-    "0 AS is_call FROM span UNION ALL " \
-    "SELECT rowid, start, end, 1 FROM " calls ")), " \
-    "place (span, name, parent, level, is_backward) AS (SELECT id, name, '', 1, is_backward FROM event JOIN span " \
-    "ON span.rowid = id WHERE NOT is_call AND up IS NULL UNION ALL " \
-    "SELECT id, span.name, iif(level = 1, '', parent || '/') || place.name, level + 1, place.is_backward OR " \
-    "span.is_backward FROM place JOIN event ON up = place.span AND NOT is_call JOIN span ON span.rowid = id) " \
-    "SELECT place.*, start, end, id AS call FROM event JOIN place ON place.span = up JOIN (SELECT rowid AS at, " \
-    "start, end FROM span) ON at = up WHERE is_call"
+    "SELECT place.*, id AS call FROM " calls "_event CROSS JOIN " calls "_place place ON span = up WHERE is_call"
 
 /* Calls with a forward and a backward side, of whose backward ones runs in one module are spans: of those around it, then of
  * itself. */
@@ -69,7 +76,7 @@ const char modules_backward_sql[] =
     "connectionId HAVING count(*) > 1) c JOIN PYTORCH_API f ON f.connectionId = low JOIN STRING_IDS n ON n.id = "
     "f.name LEFT JOIN PYTORCH_API b ON b.connectionId = high WHERE n.value NOT LIKE 'Enqueue%' AND n.value NOT LIKE "
     "'Dequeue%' ORDER BY c.connectionId; "
-    "INSERT INTO span SELECT name, start, end, 1 FROM (WITH hung AS (" HANG("forward") "), "
+    "" PLACE("forward") "INSERT INTO span SELECT name, start, end, 1 FROM (WITH hung AS (" HANG("forward") "), "
     "turn AS (SELECT span, hung.name, parent, level, back_start, back_end, row_number() OVER (ORDER BY back_start, "
     "call) AS n, row_number() OVER (PARTITION BY span ORDER BY back_start, call) AS of_span FROM hung JOIN forward "
     "ON forward.rowid = call), "
@@ -81,10 +88,10 @@ const char modules_backward_sql[] =
 #define SAME "parent, module, op, place, kernels, sequence"
 /* Each call's place in its module, and of the module's sequence of calls where it comes first; then equal ones together. */
 const char modules_grouped_sql[] =
-    "CREATE TEMP TABLE placed AS SELECT parent, iif(is_backward, '[Backward]', '') || h.name AS module, h.start AS "
-    "module_start, h.end AS module_end, call.name AS op, call.start AS start, kernels, time, h.call AS call FROM ("
-    HANG("call") ") h JOIN call ON call.rowid = h.call WHERE level <= 20 ORDER BY call.start, call.end DESC, "
-    "call.rowid; "
+    PLACE("call") "CREATE TEMP TABLE placed AS SELECT parent, iif(is_backward, '[Backward]', '') || h.name AS "
+    "module, h.start AS module_start, h.end AS module_end, call.name AS op, call.start AS start, kernels, time, "
+    "h.call AS call FROM (" HANG("call") ") h JOIN call ON call.rowid = h.call WHERE level <= 20 ORDER BY "
+    "call.start, call.end DESC, call.rowid; "
     "CREATE TEMP TABLE numbered AS SELECT *, min(turn) OVER (PARTITION BY ops) AS sequence FROM (SELECT *, rowid AS "
     "at, dense_rank() OVER (ORDER BY module_start, parent, module, module_end) AS turn, row_number() OVER m - 1 AS "
     "place, group_concat(op, '/') OVER (m ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS ops FROM "
@@ -105,11 +112,11 @@ const char modules_sql[] = MODULES("NULL");
 /* Of each kernel of a group of equal calls its mean share, "45.2%,30.1%"; nothing stands where none is known. The peer leaves
  * unknown places out, so that nobody could say whose the others are. */
 const char modules_shares_sql[] =
-    "CREATE TEMP TABLE shown AS WITH kernel AS (SELECT call.rowid AS call, row_number() OVER (PARTITION BY "
-    "call.rowid ORDER BY kernels.rowid) AS k, iif(share > 0, share, NULL) AS share FROM kernels JOIN call ON "
-    "call.start = op_start AND call.end = op_end AND call.name = op LEFT JOIN own ON own.kernel = kernels.rowid), "
-    "mean AS (SELECT " SAME ", k, number_text(round_even(sum_pairs_by(share, n.at) / count(share) * 100, 2)) || '%' "
-    "AS text FROM numbered n JOIN kernel USING (call) GROUP BY " SAME ", k), "
+    "CREATE TEMP TABLE kernel_place AS SELECT call.rowid AS call, row_number() OVER (PARTITION BY call.rowid ORDER "
+    "BY kernels.rowid) AS k, iif(share > 0, share, NULL) AS share FROM kernels CROSS JOIN call ON call.start = "
+    "op_start AND call.end = op_end AND call.name = op LEFT JOIN own ON own.kernel = kernels.rowid; "
+    "CREATE TEMP TABLE shown AS WITH mean AS (SELECT " SAME ", k, number_text(round_even(sum_pairs_by(share, n.at) "
+    "/ count(share) * 100, 2)) || '%' AS text FROM numbered n JOIN kernel_place USING (call) GROUP BY " SAME ", k), "
     "joined AS (SELECT *, group_concat(iif(:compat, text, coalesce(text, '')), ',') OVER (PARTITION BY " SAME
     " ORDER BY k) AS texts, count(text) OVER (PARTITION BY " SAME ") AS known, max(k) OVER (PARTITION BY " SAME
     ") AS last FROM mean) "

@@ -125,7 +125,7 @@ static const char shares_sql[] =
     "round_even(rate / 1e12, 2) AS peak, flops, name, length FROM rated WHERE rate IS NOT NULL AND end > start "
     "ORDER BY at, start, end";
 
-#define FROM_SHARES "FROM kernels k JOIN share s ON s.task = k.task AND s.start = k.start AND s.end = k.end "
+#define FROM_SHARES "FROM kernels k CROSS JOIN share s ON s.task = k.task AND s.start = k.start AND s.end = k.end "
 static const char mfu_sql[] =
     "SELECT :rank, op, k.name, k.start, k.end, k.end - k.start, round_even(mfu, 4), tflops, peak, flops, s.name, "
     "inputs, outputs " FROM_SHARES "ORDER BY k.rowid, s.rowid";

@@ -22,8 +22,8 @@ const char pairs_sql[] =
     "COMMUNICATION_TASK_INFO t JOIN COMMUNICATION_OP c ON c.opId = t.opId AND c.groupName = t.groupName JOIN "
     "STRING_IDS n ON n.id = c.opName JOIN STRING_IDS g ON g.id = c.groupName JOIN STRING_IDS y ON y.id = t.taskType "
     LEFT_JOIN_API("c") "WHERE y.value IN ('Notify_Record', 'Notify_Wait') AND lower(n.value) LIKE 'hcom_%' AND "
-    IS_WANTED("coalesce(a.startNs, c.startNs)") " GROUP BY c.opId) WHERE is_receive IS NOT NULL AND s = s2 AND d = "
-    "d2 AND s BETWEEN 0 AND 4294967294 AND d BETWEEN 0 AND 4294967294 ORDER BY start, op";
+    IN_STEP(CALL_TIME) " GROUP BY c.opId) WHERE is_receive IS NOT NULL AND s = s2 AND d = d2 AND s BETWEEN 0 AND "
+    "4294967294 AND d BETWEEN 0 AND 4294967294 ORDER BY start, op";
 /* clang-format on */
 
 /* "_D_D_D" with nothing behind it. */

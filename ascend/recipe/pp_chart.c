@@ -189,12 +189,12 @@ static void take_schedule(struct inputs *in, struct frame *schedule)
 
 /* clang-format off */
 
-#define IN_STEP "e.startNs >= :from AND e.startNs <= :to"
 static const char spans_sql[] =
     "SELECT iif(has('STEP_TIME.startNs'), s.id, 0), m.value, TASK.startNs, TASK.endNs FROM MSTX_EVENTS e JOIN TASK "
     "ON TASK.connectionId = e.connectionId JOIN STRING_IDS m ON m.id = e.message LEFT JOIN STEP_TIME s ON e.startNs "
     ">= s.startNs AND e.endNs <= s.endNs WHERE (m.value LIKE '%forward%' OR m.value LIKE '%backward%') AND (:compat "
-    "OR " IN_STEP ") OR m.value LIKE '%WeightGradStore_pop%' AND " IN_STEP " ORDER BY TASK.startNs";
+    "OR " IN_STEP("e.startNs") ") OR m.value LIKE '%WeightGradStore_pop%' AND " IN_STEP("e.startNs")
+    " ORDER BY TASK.startNs";
 
 /* Of a schedule: ranges that begin when the last kept one has ended, numbered in their step. :number ranks are a stage. */
 static const char named_sql[] =

@@ -416,7 +416,11 @@ void groups_load_if_any(struct inputs *in, struct frame *groups);
 #define HAS_API(table)                                                                             \
     "(a.connectionId IS NOT NULL OR NOT :compat OR NOT has('CANN_API.connectionId " table          \
     ".connectionId'))"
-#define IS_WANTED(time) HAS_API("COMMUNICATION_OP") " AND " time " >= :from AND " time " <= :to"
+#define IN_STEP(time) time " >= :from AND " time " <= :to"
+/* When the host called for an operation; in compat nothing else counts, where calls are known. */
+#define CALL_TIME                                                                                  \
+    "iif(:compat AND has('CANN_API.connectionId COMMUNICATION_OP.connectionId'), a.startNs, "      \
+    "coalesce(a.startNs, c.startNs))"
 
 /* Of the row's start and end: both are there, and C's subtraction of them is no overflow either. */
 #define IS_SPAN(start, end) end " - " start " BETWEEN -9.2e18 AND 9.2e18 "

@@ -112,8 +112,8 @@ void slow_rows(sqlite3_context *context, struct gathered *all)
 
 static const char members_sql[] =
     "SELECT g.value, n.value, c.startNs, c.endNs FROM COMMUNICATION_OP c JOIN STRING_IDS g ON g.id = c.groupName "
-    "JOIN STRING_IDS n ON n.id = c.opName " LEFT_JOIN_API("c") "WHERE " IS_WANTED("coalesce(a.startNs, c.startNs)")
-    " AND " IS_SPAN("c.startNs", "c.endNs");
+    "JOIN STRING_IDS n ON n.id = c.opName " LEFT_JOIN_API("c") "WHERE " IN_STEP(CALL_TIME) " AND "
+    IS_SPAN("c.startNs", "c.endNs");
 
 /* Own work before each operation: since the operation before began, all time but that in which the rank only communicated.
  * What a rank computes while it waits for another counts as its work. `change`: how many operations and tasks begin, less
@@ -121,18 +121,18 @@ static const char members_sql[] =
 static const char ops_sql[] =
     "WITH computed AS (SELECT TASK.startNs AS start, TASK.endNs AS end FROM COMPUTE_TASK_INFO c JOIN TASK ON "
     "TASK.globalTaskId = c.globalTaskId WHERE TASK.endNs > TASK.startNs), "
-    "change (at, ops, tasks) AS (SELECT start, end > start, 0 FROM members UNION ALL "
-    "SELECT end, -1, 0 FROM members WHERE end > start UNION ALL "
-    "SELECT start, 0, 1 FROM computed UNION ALL "
-    "SELECT end, 0, -1 FROM computed), "
-    "state AS (SELECT at, sum(sum(ops)) OVER (ORDER BY at) AS ops, sum(sum(tasks)) OVER (ORDER BY at) AS tasks FROM "
-    "change GROUP BY at), "
-    "spent AS (SELECT at, (at - lag(at) OVER (ORDER BY at)) * lag(ops > 0 AND tasks = 0) OVER (ORDER BY at) AS ns "
+    "change (at, ops, tasks, id, communicator, name, end) AS (SELECT start, end > start, 0, members.rowid, "
+    "communicator, name, end FROM members UNION ALL "
+    "SELECT end, -1, 0, NULL, NULL, NULL, NULL FROM members WHERE end > start UNION ALL "
+    "SELECT start, 0, 1, NULL, NULL, NULL, NULL FROM computed UNION ALL "
+    "SELECT end, 0, -1, NULL, NULL, NULL, NULL FROM computed), "
+    "state AS (SELECT at, id, communicator, name, end, sum(ops) OVER (ORDER BY at) AS ops, sum(tasks) OVER (ORDER "
+    "BY at) AS tasks FROM change), "
+    "spent AS (SELECT *, (at - lag(at) OVER (ORDER BY at)) * lag(ops > 0 AND tasks = 0) OVER (ORDER BY at) AS ns "
     "FROM state), "
-    "waited AS MATERIALIZED (SELECT at, coalesce(sum(ns) OVER (ORDER BY at), 0) AS ns FROM spent), "
-    "member AS (SELECT *, members.rowid AS id FROM members JOIN waited ON at = start) "
-    "SELECT communicator, name, :rank, start, end, coalesce(start - lag(start) OVER o - (ns - lag(ns) OVER o), -1) "
-    "FROM member WINDOW o AS (ORDER BY start, id) ORDER BY id";
+    "waited AS (SELECT *, coalesce(sum(ns) OVER (ORDER BY at), 0) AS waited FROM spent) "
+    "SELECT communicator, name, :rank, at, end, coalesce(at - lag(at) OVER o - (waited - lag(waited) OVER o), -1) "
+    "FROM waited WHERE id IS NOT NULL WINDOW o AS (ORDER BY at, id) ORDER BY id";
 
 static const char spans_sql[] =
     "SELECT :rank, min(start), max(end), iif(:step < 0, max(1, (SELECT count(*) FROM STEP_TIME)), 1) FROM members";
@@ -152,26 +152,33 @@ static const char votes_sql[] =
     "JOIN member ON member.id = value WHERE n = most AND (n = least OR NOT :compat)";
 
 /* Members by arrival: `early` is the last of the early ones, `usual` the lower median of their work; `share` of the time lost
- * until they came, `part` of it their own. `at`: in which order parts are summed. */
-#define OF_SAME "OVER (PARTITION BY communicator, name"
+ * until they came, `part` of it their own. `turn`: in which order parts are summed. */
+#define OF_SAME "OVER (PARTITION BY op"
 static const char losses_sql[] =
-    "CREATE TEMP TABLE arrival AS WITH member AS (SELECT communicator, name, rank, start, work, rowid AS id, "
-    "max(end - start) " OF_SAME ") - (end - start) AS at, count(*) " OF_SAME ") AS n, sum(work >= 0) " OF_SAME
-    ") AS known FROM ops WHERE NOT " IS_P2P "), "
-    "turn AS (SELECT *, row_number() " OF_SAME " ORDER BY at, id) - 1 AS i, at - lag(at) " OF_SAME " ORDER BY at, "
-    "id) AS gap, row_number() " OF_SAME ", work >= 0 ORDER BY work) - 1 AS k FROM member WHERE n > 1), "
-    "placed AS (SELECT *, i > (n - 1) / 4 AS is_late, max(iif(i = (n - 1) / 4, at, NULL)) " OF_SAME ") AS early, "
-    "coalesce(max(iif(work >= 0 AND k = (known - 1) / 2, work, NULL)) " OF_SAME "), 0) AS usual FROM turn), "
+    "CREATE TEMP TABLE member AS SELECT dense_rank() OVER (ORDER BY communicator, name) AS op, rank, start, work, "
+    "end - start AS ns, rowid AS id FROM ops WHERE NOT " IS_P2P "; "
+    "CREATE TEMP TABLE arrival AS WITH known AS (SELECT *, max(ns) " OF_SAME ") - ns AS at, count(*) " OF_SAME
+    ") AS n, sum(work >= 0) " OF_SAME ") AS known FROM member), "
+    "placed AS (SELECT *, row_number() " OF_SAME " ORDER BY at, id) - 1 AS i, at - lag(at) " OF_SAME " ORDER BY at, "
+    "id) AS gap, row_number() " OF_SAME ", work >= 0 ORDER BY work) - 1 AS k FROM known WHERE n > 1), "
+    "measured AS (SELECT *, i > (n - 1) / 4 AS is_late, max(iif(i = (n - 1) / 4, at, NULL)) " OF_SAME ") AS early, "
+    "coalesce(max(iif(work >= 0 AND k = (known - 1) / 2, work, NULL)) " OF_SAME "), 0) AS usual FROM placed), "
     "shared AS (SELECT *, at - early AS late, iif(work < 0, 0, max(0, min(work - usual, at - early))) AS own, "
     "sum_plain(iif(is_late, CAST(gap AS REAL) / (n - i), NULL)) " OF_SAME " ORDER BY i ROWS UNBOUNDED PRECEDING) AS "
-    "share FROM placed) "
-    "SELECT rank, communicator, name, start, is_late, own, usual, share, iif(late > 0, share * own / late, 0.0) AS "
-    "part, row_number() OVER (ORDER BY communicator, name, i) AS at FROM shared; "
+    "share FROM measured) "
+    "SELECT rank, id, start, is_late, own, usual, share, iif(late > 0, share * own / late, 0.0) AS part, "
+    "row_number() OVER (ORDER BY op, i) AS turn FROM shared; "
     "CREATE TEMP TABLE loss AS SELECT spans.rank AS rank, last - first AS span, steps, coalesce(own, 0.0) AS own, "
     "coalesce(inherited, 0.0) AS inherited, coalesce(late, 0) AS late, coalesce(judged, 0) AS judged FROM spans "
-    "LEFT JOIN (SELECT rank, count(*) AS judged, sum_plain_by(iif(is_late, part, NULL), at) AS own, "
-    "sum_plain_by(iif(is_late, share - part, NULL), at) AS inherited, sum(is_late AND own > 10000 AND own > usual / "
-    "20.0) AS late FROM arrival GROUP BY rank) USING (rank)";
+    "LEFT JOIN (SELECT rank, count(*) AS judged, sum_plain_by(iif(is_late, part, NULL), turn) AS own, "
+    "sum_plain_by(iif(is_late, share - part, NULL), turn) AS inherited, sum(is_late AND own > 10000 AND own > usual "
+    "/ 20.0) AS late FROM arrival GROUP BY rank) USING (rank); "
+    ""
+    /* the last of those with the most whole ns and a rest, else the first */
+    "CREATE TEMP TABLE worst (id INTEGER PRIMARY KEY, ns, start); "
+    "INSERT INTO worst SELECT id, CAST(part AS INTEGER), start FROM (SELECT *, row_number() OVER (PARTITION BY rank "
+    "ORDER BY CAST(part AS INTEGER) DESC, part > CAST(part AS INTEGER) DESC, iif(part > CAST(part AS INTEGER), "
+    "-turn, turn)) AS place FROM arrival WHERE is_late AND part > 0) WHERE place = 1";
 
 #define LOWER_MEDIAN(of) "(SELECT " of " FROM loss ORDER BY 1 LIMIT 1 OFFSET (SELECT (count(*) - 1) / 2 FROM loss))"
 /* What a rank may lose before it is called slow: beyond the median by five deviations, and 1 % of the time. */
@@ -179,14 +186,17 @@ static const char verdicts_sql[] =
     "WITH usual AS MATERIALIZED (SELECT " LOWER_MEDIAN("own") " AS own), "
     "bar AS MATERIALIZED (SELECT own AS usual, 5 * (1.4826 * " LOWER_MEDIAN("abs(own - (SELECT own FROM usual))")
     ") AS least FROM usual), "
-    "worst AS MATERIALIZED (SELECT rank AS of, name, communicator, CAST(part AS INTEGER) AS ns, start, row_number() "
-    "OVER (PARTITION BY rank ORDER BY CAST(part AS INTEGER) DESC, part > CAST(part AS INTEGER) DESC, iif(part > "
-    "CAST(part AS INTEGER), -at, at)) AS turn FROM arrival WHERE is_late AND part > 0) "
+    "named AS MATERIALIZED (SELECT rank AS of, name, communicator, worst.ns AS ns, worst.start AS start FROM ops "
+    "CROSS JOIN worst ON worst.id = ops.rowid) "
     "SELECT rank, CASE WHEN NOT judged THEN 'not judged' WHEN own - usual > max(least, span / 100.0) THEN 'slow' "
     "ELSE 'ok' END, CAST(round(own) AS INTEGER), CAST(round(own / steps) AS INTEGER), iif(span > 0, own / span, 0), "
     "CAST(round(inherited) AS INTEGER), late, judged, name, communicator, ns, start, iif((SELECT count(*) FROM "
-    "collective WHERE n < most), 'partial', 'bounded') FROM loss JOIN bar LEFT JOIN worst ON of = rank AND turn = 1 "
-    "ORDER BY rank";
+    "collective WHERE n < most), 'partial', 'bounded') FROM loss JOIN bar LEFT JOIN named ON of = rank ORDER BY rank";
+#define OF_VOTE "OVER (PARTITION BY communicator, name"
+static const char ballots_sql[] =
+    "SELECT ranks, name, communicator, stamp, " SELECT_STATS " FROM (SELECT *, max(id) FROM (SELECT *, "
+    "group_concat(rank, ',') " OF_VOTE " ORDER BY id) AS ranks, min(start) " OF_VOTE ") AS stamp FROM vote) GROUP "
+    "BY communicator, name) ORDER BY stamp, communicator, name";
 /* clang-format on */
 
 static const struct result results[] = {
@@ -204,10 +214,7 @@ static const struct result results[] = {
      .file = "slow_op_stats.csv",
      .columns = "SlowRank:t|OpName:t|GroupName:t|Timestamp:i" RESULT_STATS,
      .is_full_there = true,
-     .sql =
-         "SELECT ranks, name, communicator, stamp, " SELECT_STATS " FROM (SELECT *, max(id) FROM "
-         "(SELECT *, group_concat(rank, ',') " OF_SAME " ORDER BY id) AS ranks, min(start) " OF_SAME
-         ") AS stamp FROM vote) GROUP BY communicator, name) ORDER BY stamp, communicator, name"},
+     .sql = ballots_sql},
     {.name = "RankscopeSlowRank",
      .file = "rankscope_slow_rank.csv",
      .columns = "rankId:i|verdict:t|lostNs:i|lostPerStepNs:i|lostShare:r|inheritedNs:i|lateOps:i|"
