@@ -32,10 +32,10 @@ static const char kinds_sql[] =
     "change (n, row, at, ops, tasks) AS (" INSIDE("kind", "picked", "start", "1", "0") "AND kind = n UNION ALL "
     "" INSIDE("kind", "picked", "end", "-1", "0") "AND kind = n UNION ALL "
     "" INSIDE("kind", "work", "start", "0", "1") "UNION ALL " INSIDE("kind", "work", "end", "0", "-1") "), "
-    "state AS (SELECT n, row, sum(sum(ops)) OVER o AS ops, sum(sum(tasks)) OVER o AS tasks, lead(at) OVER o - at AS "
-    "ns FROM change GROUP BY n, row, at WINDOW o AS (PARTITION BY n, row ORDER BY at)), "
-    "spent AS MATERIALIZED (SELECT n, row, sum(ns) FILTER (WHERE ops > 0) AS communication, sum(ns) FILTER (WHERE "
-    "ops > 0 AND tasks = 0) AS unmasked FROM state GROUP BY n, row) "
+    "state AS (SELECT n, row, alone(at, ops, 0) OVER o AS communication, alone(at, ops, tasks) OVER o AS unmasked "
+    "FROM change WINDOW o AS (PARTITION BY n, row ORDER BY at ROWS UNBOUNDED PRECEDING)), "
+    "spent AS MATERIALIZED (SELECT n, row, max(communication) AS communication, max(unmasked) AS unmasked FROM "
+    "state GROUP BY n, row) "
     "SELECT replace(names, ',', '+'), id, start, end, coalesce(communication, 0), coalesce(unmasked, 0), :rank FROM "
     "kind JOIN step LEFT JOIN spent USING (n, row) ORDER BY n, row";
 

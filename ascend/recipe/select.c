@@ -479,6 +479,30 @@ static void end_stack(sqlite3_context *context)
         rs_mem_free(stack->items);
 }
 
+/* alone(at, a, b): the time so far in which more of a had begun than ended, and of b as many; both are added to at `at`. */
+struct alone {
+    int64_t at, a, b, time;
+};
+
+static void step_alone(sqlite3_context *context, int argc, sqlite3_value **argv)
+{
+    struct alone *alone = sqlite3_aggregate_context(context, sizeof *alone);
+    (void)argc;
+    if (!alone)
+        return;
+    const int64_t at = sqlite3_value_int64(argv[0]);
+    alone->time += alone->a > 0 && alone->b == 0 ? at - alone->at : 0;
+    alone->at = at;
+    alone->a += sqlite3_value_int64(argv[1]);
+    alone->b += sqlite3_value_int64(argv[2]);
+}
+
+static void tell_alone(sqlite3_context *context)
+{
+    const struct alone *alone = sqlite3_aggregate_context(context, 0);
+    sqlite3_result_int64(context, alone ? alone->time : 0);
+}
+
 /* No row ever leaves a window that begins with the first one. */
 static void never(sqlite3_context *context, int argc, sqlite3_value **argv)
 {
@@ -780,6 +804,7 @@ int select_functions(sqlite3 *db)
         {"round_even", stats_round, 2}, {"round_sql", stats_round_sql, 2}, {"root", root, 1}};
     static const struct function functions[] = {
         {.name = "around", .argc = 3, .step = step_around, .end = end_stack, .value = tell_top},
+        {.name = "alone", .argc = 3, .step = step_alone, .end = tell_alone, .value = tell_alone},
         {.name = "partner", .argc = 2, .step = step_partner, .end = end_stack, .value = tell_top},
         {.name = "sum_plain", .argc = 1, .step = add_plain, .end = tell_sum, .value = tell_sum},
         {.name = "sum_exact", .argc = 1, .step = add_exact, .end = tell_sum},

@@ -117,7 +117,7 @@ static const char members_sql[] =
 
 /* Own work before each operation: since the operation before began, all time but that in which the rank only communicated.
  * What a rank computes while it waits for another counts as its work. `change`: how many operations and tasks begin, less
- * those that end; `spent`: only communicating, since the time before. -1: what it did before is not known. */
+ * those that end. -1: what it did before is not known. */
 static const char ops_sql[] =
     "WITH computed AS (SELECT TASK.startNs AS start, TASK.endNs AS end FROM COMPUTE_TASK_INFO c JOIN TASK ON "
     "TASK.globalTaskId = c.globalTaskId WHERE TASK.endNs > TASK.startNs), "
@@ -126,11 +126,7 @@ static const char ops_sql[] =
     "SELECT end, -1, 0, NULL, NULL, NULL, NULL FROM members WHERE end > start UNION ALL "
     "SELECT start, 0, 1, NULL, NULL, NULL, NULL FROM computed UNION ALL "
     "SELECT end, 0, -1, NULL, NULL, NULL, NULL FROM computed), "
-    "state AS (SELECT at, id, communicator, name, end, sum(ops) OVER (ORDER BY at) AS ops, sum(tasks) OVER (ORDER "
-    "BY at) AS tasks FROM change), "
-    "spent AS (SELECT *, (at - lag(at) OVER (ORDER BY at)) * lag(ops > 0 AND tasks = 0) OVER (ORDER BY at) AS ns "
-    "FROM state), "
-    "waited AS (SELECT *, coalesce(sum(ns) OVER (ORDER BY at), 0) AS waited FROM spent) "
+    "waited AS (SELECT *, alone(at, ops, tasks) OVER (ORDER BY at ROWS UNBOUNDED PRECEDING) AS waited FROM change) "
     "SELECT communicator, name, :rank, at, end, coalesce(at - lag(at) OVER o - (waited - lag(waited) OVER o), -1) "
     "FROM waited WHERE id IS NOT NULL WINDOW o AS (ORDER BY at, id) ORDER BY id";
 
