@@ -450,6 +450,27 @@ static enum rs_status copy_open(const struct rs_coord_capture *from, rs_ns now,
     return status;
 }
 
+static const char given_up_text[] = "its capture was taken over by another aggregator";
+
+/* Of a capture that was given up, and is taken back: whoever was lost by that may be recording. */
+static bool revive_given_up(struct rs_coord_capture *capture, rs_ns now)
+{
+    bool is_any = false;
+    for (size_t i = 0; i < capture->rank_count && !*capture->given_up_to; i++) {
+        struct rs_coord_rank *rank = &capture->ranks[i];
+        if (rank->state != RS_PROGRESS_LOST || strcmp(rank->text, given_up_text) != 0)
+            continue;
+        member_move(capture, rank, RS_PROGRESS_RECORDING, "", now);
+        is_any = true;
+    }
+    if (is_any) {
+        capture->closed_ns = 0;
+        capture->reason[0] = '\0';
+        capture->is_changed = true;
+    }
+    return is_any;
+}
+
 enum rs_status rs_coord_load(struct rs_coord *coord, const struct rs_coord_capture *from, rs_ns now,
                              struct rs_err *err)
 {
@@ -462,6 +483,8 @@ enum rs_status rs_coord_load(struct rs_coord *coord, const struct rs_coord_captu
     enum rs_status status = copy_open(from, now, capture);
     if (capture->is_files)
         capture->state = RS_CAPTURE_COLLECTING;
+    else if (status == RS_OK && revive_given_up(capture, now))
+        capture->state = RS_CAPTURE_RECORDING;
     else if (rs_capture_state_is_closed(from->state))
         capture->state = RS_CAPTURE_SUMMARISED;
     capture->is_orphan = capture->state == RS_CAPTURE_ARMING;
@@ -529,7 +552,6 @@ void rs_coord_give_up(struct rs_coord *coord, const char *id, const char *aggreg
     (void)snprintf(capture->remark, sizeof capture->remark, "taken over by %.400s", who);
     for (size_t i = 0; i < capture->rank_count; i++)
         if (!rs_progress_is_final(capture->ranks[i].state))
-            member_move(capture, &capture->ranks[i], RS_PROGRESS_LOST,
-                        "its capture was taken over by another aggregator", now);
+            member_move(capture, &capture->ranks[i], RS_PROGRESS_LOST, given_up_text, now);
     capture_close(coord, capture);
 }

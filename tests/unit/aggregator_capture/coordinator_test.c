@@ -694,6 +694,16 @@ static void what_was_given_up_is_closed_and_says_to_whom(void **state)
     assert_int_equal(capture->state, RS_CAPTURE_FAILED);
     assert_non_null(strstr(capture->reason, "taken over by aggregator beef on h"));
     rs_coord_give_up(coord, "unknown", "beef", "aggregator beef on h", second);
+    /* That one is lost, too: who was recording may still be. */
+    struct rs_coord *after = new_coord();
+    struct rs_coord_capture back = *capture;
+    back.given_up_to[0] = '\0';
+    assert_ok(rs_coord_load(after, &back, 2 * second, NULL));
+    const struct rs_coord_capture *taken = rs_coord_find(after, "c7");
+    assert_int_equal(taken->state, RS_CAPTURE_RECORDING);
+    (void)rs_coord_tick(after, 3 * second);
+    assert_string_equal(said, ""); /* nobody is called back, and it is not closed */
+    rs_coord_free(&after);
     rs_coord_free(&coord);
 }
 
