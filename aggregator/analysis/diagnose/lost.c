@@ -40,20 +40,98 @@ static enum rs_status add_lost(struct builder *builder, uint32_t worker, size_t 
     return RS_OK;
 }
 
-/* Of a message that one end has no row of. */
-static enum rs_status find_end(struct builder *builder, size_t at)
+/* Messages between two ranks, one way. */
+struct lane {
+    uint32_t from, to;
+    size_t both, one; /* messages of which rows of both ends were found, and of one */
+};
+
+struct lanes {
+    struct lane *items; /* by lane */
+    size_t count, capacity;
+};
+
+/* Whose message this operation is, of those whose both ends are known by number. */
+static bool lane_of(const struct rs_analysis *analysis, const struct rs_job_op *op,
+                    struct lane *lane)
 {
-    const struct rs_job_op *op = &builder->analysis->ops[at];
-    const struct rs_job_row *row = &builder->analysis->rows[op->row_first];
-    const struct rs_comm_op *own = &builder->analysis->summaries[row->summary]->ops[row->op_index];
+    const struct rs_job_row *row = &analysis->rows[op->row_first];
+    const struct rs_comm_op *own = &analysis->summaries[row->summary]->ops[row->op_index];
     const bool is_single = own->type == RS_OP_SEND || own->type == RS_OP_RECV;
     const bool is_known =
         (own->flags & (RS_OP_PEER_IN_GROUP | RS_OP_ON_DEVICE | RS_OP_IS_BATCH)) == RS_OP_ON_DEVICE;
-    if (op->row_count != 1 || !is_single || !is_known || own->peer < 0) {
+    if (!op->is_p2p || op->row_count < 1 || !is_single || !is_known || own->peer < 0) {
+        return false;
+    }
+    const bool is_send = own->type == RS_OP_SEND;
+    *lane = (struct lane){.from = is_send ? (uint32_t)row->rank : (uint32_t)own->peer,
+                          .to = is_send ? (uint32_t)own->peer : (uint32_t)row->rank,
+                          .both = op->row_count > 1,
+                          .one = op->row_count == 1};
+    return true;
+}
+
+static int by_lane(const void *left, const void *right)
+{
+    const struct lane *a = left, *b = right;
+    if (a->from != b->from) {
+        return a->from > b->from ? 1 : -1;
+    }
+    return (a->to > b->to) - (a->to < b->to);
+}
+
+static enum rs_status find_lanes(const struct rs_analysis *analysis, struct lanes *lanes)
+{
+    struct lane lane;
+    for (size_t i = 0; i < analysis->op_count; i++) {
+        if (!lane_of(analysis, &analysis->ops[i], &lane)) {
+            continue;
+        }
+        if (rs_mem_grow((void **)&lanes->items, &lanes->capacity, lanes->count + 1,
+                        sizeof *lanes->items) != RS_OK) {
+            return RS_NOMEM;
+        }
+        lanes->items[lanes->count++] = lane;
+    }
+    if (lanes->count > 1) {
+        qsort(lanes->items, lanes->count, sizeof *lanes->items, by_lane);
+    }
+    size_t kept = 0;
+    for (size_t i = 0; i < lanes->count; i++) {
+        if (kept && by_lane(&lanes->items[kept - 1], &lanes->items[i]) == 0) {
+            lanes->items[kept - 1].both += lanes->items[i].both;
+            lanes->items[kept - 1].one += lanes->items[i].one;
+        } else {
+            lanes->items[kept++] = lanes->items[i];
+        }
+    }
+    lanes->count = kept;
+    return RS_OK;
+}
+
+/* Most of its messages have both ends, so that one that lacks an end lost it. Where hardly any has, it is that nobody could tell which rows
+ * are of one message: none was lost for that. */
+static bool is_matched_mostly(const struct lanes *lanes, const struct lane *lane)
+{
+    const struct lane *found =
+        lanes->count ? bsearch(lane, lanes->items, lanes->count, sizeof *lane, by_lane) : NULL;
+    return found && found->both > found->one;
+}
+
+/* Of a message that one end has no row of. */
+static enum rs_status find_end(struct builder *builder, const struct lanes *lanes, size_t at)
+{
+    const struct rs_job_op *op = &builder->analysis->ops[at];
+    struct lane lane;
+    if (op->row_count != 1 || !lane_of(builder->analysis, op, &lane) ||
+        !is_matched_mostly(lanes, &lane)) {
         return RS_OK;
     }
-    return add_lost(builder, build_worker_of(builder, own->peer), at,
-                    own->type == RS_OP_SEND ? RS_OP_RECV : RS_OP_SEND, 0);
+    const struct rs_job_row *row = &builder->analysis->rows[op->row_first];
+    const bool has_send = lane.from == (uint32_t)row->rank;
+    return add_lost(builder,
+                    build_worker_of(builder, has_send ? (int32_t)lane.to : (int32_t)lane.from), at,
+                    has_send ? RS_OP_RECV : RS_OP_SEND, 0);
 }
 
 static enum rs_status find_members(struct builder *builder, size_t at)
@@ -131,13 +209,15 @@ static bool lacks_calls(const struct builder *builder)
 enum rs_status lost_find(struct builder *builder)
 {
     const struct rs_analysis *analysis = builder->analysis;
-    enum rs_status status = RS_OK;
+    struct lanes lanes = {0};
+    enum rs_status status = find_lanes(analysis, &lanes);
     for (size_t i = 0; status == RS_OK && i < analysis->op_count; i++) {
         const struct rs_job_op *op = &analysis->ops[i];
         if (op->coverage != RS_COVERAGE_EXACT && op->row_count > 0) {
-            status = op->is_p2p ? find_end(builder, i) : find_members(builder, i);
+            status = op->is_p2p ? find_end(builder, &lanes, i) : find_members(builder, i);
         }
     }
+    rs_mem_free(lanes.items);
     builder->model->has_lost_rows =
         builder->has_cut || has_any_within(builder) || lacks_calls(builder);
     if (builder->model->has_lost_rows && builder->model->best < RS_CONFIDENCE_PARTIAL) {
