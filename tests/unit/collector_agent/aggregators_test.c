@@ -36,10 +36,10 @@ static void a_list_is_parsed_and_checked(void **state)
     assert_string_equal(rs_aggregators_address(&list)->text, "unix:/run/a");
     list = parse("unix:/run/a");
     assert_int_equal(list.count, 1);
+    static const char nine[] =
+        "unix:/1,unix:/2,unix:/3,unix:/4,unix:/5,unix:/6,unix:/7,unix:/8,unix:/9";
     static const char *const bad[] = {"unix:/run/a,", ",unix:/run/a", "unix:/run/a,unix:/run/a",
-                                      "unix:/run/a,nowhere",
-                                      "unix:/1,unix:/2,unix:/3,unix:/4,unix:/5,unix:/6,unix:/7,"
-                                      "unix:/8,unix:/9"};
+                                      "unix:/run/a,nowhere", nine};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         assert_int_equal(rs_aggregators_parse(bad[i], &list, &err), RS_INVALID);
 }
