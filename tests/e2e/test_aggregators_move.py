@@ -74,9 +74,9 @@ class Pair(WithServer):
         wait_until("rows of it", lambda: "so far in" in json.loads(
             self.call(address, "capture", "show", name, "--json").stdout).get("rows", ""))
 
-    def wait_for_all_rows(self, address, name):
+    def wait_for_all_rows(self, address, name, code=0):
         wait_until("its rows", lambda: json.loads(
-            self.call(address, "capture", "show", name, "--json").stdout).get("rows", "").startswith("in clickhouse"))
+            self.call(address, "capture", "show", name, "--json", code=code).stdout).get("rows", "").startswith("in clickhouse"))
 
     def closed(self, address, name):
         return wait_until("its end", lambda: (lambda c: c and c["closed_ns"] and c)(self.captures(address).get(name)))
@@ -119,6 +119,7 @@ class Pair(WithServer):
             shown = rig.show(name)
             for rank in shown["ranks"][2:4]:
                 self.assertRegex(rank["reason"], "^it recorded [0-9]+ of 200 steps$")  # no chunk is lost
+            self.wait_for_all_rows(rig.address, name, code=1)
             steps = {row["rank"]: row["steps"] for row in self.table(rig.address, name, "rank_steps", code=1)}
             self.assertEqual({"2", "3"} & set(steps), {"2", "3"}, steps)
             self.call(rig.address, "verify", name)
