@@ -177,6 +177,8 @@ struct rs_coord_capture {
     rs_dur step_ns;
     rs_ns begin_by_ns;
     uint32_t counted_steps; /* what ranks that know their step record, of a duration too */
+    uint32_t
+        claim; /* how often it was taken over by another aggregator, this one the last; 0: it was begun here */
     struct rs_coord_profile profile;
     uint32_t capabilities;                /* of its ranks' adapters, together */
     char adapters[RS_COORD_SOURCE_BYTES]; /* their names: "native+kineto" */
@@ -184,9 +186,7 @@ struct rs_coord_capture {
     rs_dur settle_ns;
     char reason[RS_COORD_REASON_BYTES];
     char raw[RS_COORD_RAW_BYTES]; /* whose raw data is wanted: "all" (or ""), "none", "0,3-7" */
-    char archive[RS_COORD_ARCHIVE_BYTES]; /* where it is archived; "": it is not */
-    uint32_t
-        claim; /* how often it was taken over by another aggregator, this one the last; 0: it was begun here */
+    char archive[RS_COORD_ARCHIVE_BYTES];  /* where it is archived; "": it is not */
     char taken_from[RS_COORD_TAKEN_BYTES]; /* for people: who had it before; "" nobody */
     char given_up_to
         [RS_COORD_AGGREGATOR_BYTES]; /* id of the aggregator that took it over from this one; "" none */
@@ -203,11 +203,15 @@ struct rs_coord_capture {
     rs_dur answer_ns;      /* ARMING: how long the slowest of those that answer at once took */
     rs_dur lead_ns;        /* from COMMIT to the start, by the slowest to learn; 0 not known */
     unsigned moved_starts; /* how often it was called back and asked anew (recall.c) */
-    rs_ns recording_at;    /* the first rank began; 0 not yet */
-    rs_ns free_at;         /* it waits: since when no other capture needs its ranks; 0 one does */
-    bool is_stopped;       /* its ranks were called back */
-    bool was_stopped;      /* by request */
-    bool is_orphan;        /* this process was started again between PREPARE and COMMIT */
+    uint32_t logged;       /* digest of the last line about a rank; 0: none */
+    size_t logged_more;    /* ranks after it of which the same was to be said */
+    size_t
+        not_summarised; /* index of a rank that was seen without its last summary: where to look first */
+    rs_ns recording_at; /* the first rank began; 0 not yet */
+    rs_ns free_at;      /* it waits: since when no other capture needs its ranks; 0 one does */
+    bool is_stopped;    /* its ranks were called back */
+    bool was_stopped;   /* by request */
+    bool is_orphan;     /* this process was started again between PREPARE and COMMIT */
     bool
         is_loaded; /* it was begun by an earlier process, or was closed: who was asked is not known */
     bool is_closing; /* the journal was asked to close it */
@@ -217,10 +221,6 @@ struct rs_coord_capture {
     bool
         is_refused; /* the last that was written was refused by the disk, and the log says so: the server's own */
     bool is_joining; /* to be closed when it is joined */
-    size_t
-        not_summarised; /* index of a rank that was seen without its last summary: where to look first */
-    uint32_t logged;    /* digest of the last line about a rank; 0: none */
-    size_t logged_more; /* ranks after it of which the same was to be said */
     bool is_changed;
 };
 /* What a copy owns: ranks, request. */

@@ -301,7 +301,7 @@ static enum rs_status run_statement(struct run *run, const char *sql, int64_t ra
 {
     struct out *out = run->out;
     enum rs_status status = RS_OK;
-    while (*sql && status == RS_OK) {
+    while (sql && *sql && status == RS_OK) {
         sqlite3_stmt *stmt = NULL;
         int code = sqlite3_prepare_v2(out->db, sql, -1, &stmt, &sql);
         if (code == SQLITE_OK) {

@@ -661,8 +661,8 @@ static enum rs_status put_part(struct job *job, const struct rs_native_rank *ran
 static enum rs_status sample_host(struct job *job, struct rs_err *err)
 {
     rs_host_samples_look(job->samples);
-    return rs_host_samples_emit(job->samples, &job->stream, 0, RS_NS_MIN, RS_NS_MAX,
-                                rs_pack_sink(job->pack), err);
+    const struct rs_host_window all = {.from_ns = RS_NS_MIN, .to_ns = RS_NS_MAX};
+    return rs_host_samples_emit(job->samples, &job->stream, &all, rs_pack_sink(job->pack), err);
 }
 
 static void drain_job(struct rs_collect_native *native, struct job *job)

@@ -263,10 +263,11 @@ static enum rs_status emit(struct rs_trace_task *task, struct rs_source_stream *
     take_facts(task, &measure, &stream->info);
     take_written(&stream->info, &held);
     enum rs_status status = RS_OK;
+    const struct rs_host_window window = {.base_ns = stream->info.base_ns,
+                                          .from_ns = task->window_start_ns,
+                                          .to_ns = task->window_end_ns};
     if (task->samples && stream->info.has_time_base)
-        status =
-            rs_host_samples_emit(task->samples, stream, stream->info.base_ns, task->window_start_ns,
-                                 task->window_end_ns, rs_pack_sink(pack), err);
+        status = rs_host_samples_emit(task->samples, stream, &window, rs_pack_sink(pack), err);
     if (status == RS_OK)
         status = finish(task, stream, pack, err);
     if (status == RS_OK && read_status == RS_OK && !stream->info.is_partial) {

@@ -32,24 +32,24 @@ enum value {
 };
 
 static const struct {
-    uint32_t of; /* enum rs_host_sys */
     const char *name;
+    uint32_t of;  /* enum rs_host_sys */
     bool is_rate; /* what is read grows: the value is how much in a second */
 } kinds[VALUE_COUNT] = {
-    [CPU] = {RS_HOST_SYS_CPU, "process CPU %", true},
-    [MEMORY] = {RS_HOST_SYS_MEM, "process memory bytes", false},
-    [SWAP] = {RS_HOST_SYS_MEM, "process swap bytes", false},
-    [DISK_READ] = {RS_HOST_SYS_DISK, "process disk read B/s", true},
-    [DISK_WRITE] = {RS_HOST_SYS_DISK, "process disk write B/s", true},
-    [NETWORK_RECEIVE] = {RS_HOST_SYS_NETWORK, "host network receive B/s", true},
-    [NETWORK_TRANSMIT] = {RS_HOST_SYS_NETWORK, "host network transmit B/s", true},
+    [CPU] = {"process CPU %", RS_HOST_SYS_CPU, true},
+    [MEMORY] = {"process memory bytes", RS_HOST_SYS_MEM, false},
+    [SWAP] = {"process swap bytes", RS_HOST_SYS_MEM, false},
+    [DISK_READ] = {"process disk read B/s", RS_HOST_SYS_DISK, true},
+    [DISK_WRITE] = {"process disk write B/s", RS_HOST_SYS_DISK, true},
+    [NETWORK_RECEIVE] = {"host network receive B/s", RS_HOST_SYS_NETWORK, true},
+    [NETWORK_TRANSMIT] = {"host network transmit B/s", RS_HOST_SYS_NETWORK, true},
 };
 
 /* A port has two values behind those: received, transmitted. */
 enum { VALUES_MAX = VALUE_COUNT + 2 * PORTS_MAX };
 
-/* UNKNOWN where nothing could be read. */
-static const int64_t UNKNOWN = INT64_MIN;
+/* Where nothing could be read. */
+static const int64_t unknown_value = INT64_MIN;
 
 struct rs_host_samples {
     int64_t pid;
@@ -232,7 +232,7 @@ const char *rs_host_samples_why(const struct rs_host_samples *samples)
 
 /* ---- reading ------------------------------------------------------------------------------------------------- */
 
-/* The number behind "NAME:" at the beginning of a line; UNKNOWN: there is none. */
+/* The number behind "NAME:" at the beginning of a line; unknown_value: there is none. */
 static int64_t number_of(const char *text, const char *name)
 {
     const size_t length = strlen(name);
@@ -241,7 +241,7 @@ static int64_t number_of(const char *text, const char *name)
         if (strncmp(line, name, length) == 0 && line[length] == ':')
             return strtoll(line + length + 1, NULL, 10);
     }
-    return UNKNOWN;
+    return unknown_value;
 }
 
 /* CPU time of all its threads so far, ns: the kernel's clock of a process may be read by anybody. */
@@ -259,8 +259,9 @@ static void read_memory(const struct rs_host_samples *samples, int64_t read[VALU
     if (read_proc(samples, "status", &text)) {
         const int64_t resident = number_of(rs_buf_text(&text), "VmRSS");
         const int64_t swapped = number_of(rs_buf_text(&text), "VmSwap");
-        read[MEMORY] = resident >= 0 ? resident * 1024 : UNKNOWN; /* the kernel's kB are KiB */
-        read[SWAP] = swapped >= 0 ? swapped * 1024 : UNKNOWN;
+        read[MEMORY] =
+            resident >= 0 ? resident * 1024 : unknown_value; /* the kernel's kB are KiB */
+        read[SWAP] = swapped >= 0 ? swapped * 1024 : unknown_value;
     }
     rs_buf_fini(&text);
 }
@@ -316,8 +317,8 @@ static void read_rdma(const struct rs_host_samples *samples, int64_t read[VALUES
 /* What is read is a sum since some beginning; a smaller one than before is of another process, or an interface went. */
 static int64_t rate(size_t value, int64_t now, int64_t before, rs_dur stretch)
 {
-    if (now == UNKNOWN || before == UNKNOWN || now < before || stretch <= 0)
-        return UNKNOWN;
+    if (now == unknown_value || before == unknown_value || now < before || stretch <= 0)
+        return unknown_value;
     const double in_a_second = (double)(now - before) * 1e9 / (double)stretch;
     return (int64_t)(value == CPU ? in_a_second / 1e7 + 0.5 : in_a_second + 0.5); /* ns/s: % */
 }
@@ -339,7 +340,7 @@ static int64_t *new_sample(struct rs_host_samples *samples)
 static void read_all(struct rs_host_samples *samples, int64_t read[VALUES_MAX])
 {
     for (size_t i = 0; i < VALUES_MAX; i++)
-        read[i] = UNKNOWN;
+        read[i] = unknown_value;
     if (samples->plan.set & RS_HOST_SYS_CPU)
         read_cpu(samples, read);
     if (samples->plan.set & RS_HOST_SYS_MEM)
@@ -372,7 +373,7 @@ void rs_host_samples_look(struct rs_host_samples *samples)
         sample[1 + i] = !is_rate(i) ? read[i]
                         : samples->has_before
                             ? rate(i, read[i], samples->before[i], now - samples->before_at)
-                            : UNKNOWN;
+                            : unknown_value;
     memcpy(samples->before, read, sizeof read);
     samples->before_at = now;
     samples->has_before = true;
@@ -438,10 +439,11 @@ static enum rs_status take_file(struct rs_host_samples *samples, const struct rs
 enum rs_status rs_host_samples_load(const char *path, struct rs_host_samples **samples_p,
                                     struct rs_err *err)
 {
-    enum { LIMIT_BYTES = RS_HOST_SAMPLES_MAX * (1 + VALUES_MAX) * 8 + sizeof(struct head) };
+    const size_t limit_bytes =
+        (size_t)RS_HOST_SAMPLES_MAX * (1 + VALUES_MAX) * sizeof(int64_t) + sizeof(struct head);
     struct rs_host_samples *samples = NULL;
     struct rs_buf text = {0};
-    enum rs_status status = rs_file_read(path, LIMIT_BYTES, &text, err);
+    enum rs_status status = rs_file_read(path, limit_bytes, &text, err);
     if (status == RS_OK && rs_host_samples_new(0, (struct rs_host_plan){0}, &samples) < 0)
         status = rs_err_set(err, RS_NOMEM, "no memory for samples");
     if (status == RS_OK)
@@ -521,14 +523,15 @@ static enum rs_status put_sample(struct emitting *e, const int64_t *sample, size
 {
     enum rs_status status = e->batch.count + values > e->batch.capacity ? hand_over(e, err) : RS_OK;
     for (size_t i = 0; i < values && status >= 0; i++)
-        if (sample[1 + i] != UNKNOWN && put_row(e, sample[0] - base_ns, i, sample[1 + i]) < 0)
+        if (sample[1 + i] != unknown_value && put_row(e, sample[0] - base_ns, i, sample[1 + i]) < 0)
             status = rs_err_set(err, RS_NOMEM, "no memory for samples of a host");
     return status;
 }
 
 enum rs_status rs_host_samples_emit(struct rs_host_samples *samples,
-                                    struct rs_source_stream *stream, rs_ns base_ns, rs_ns from_ns,
-                                    rs_ns to_ns, struct rs_sink sink, struct rs_err *err)
+                                    struct rs_source_stream *stream,
+                                    const struct rs_host_window *window, struct rs_sink sink,
+                                    struct rs_err *err)
 {
     struct emitting e = {.sink = sink};
     if (!samples->count)
@@ -538,8 +541,8 @@ enum rs_status rs_host_samples_emit(struct rs_host_samples *samples,
         status = rs_err_set(err, RS_NOMEM, "no memory for samples of a host");
     for (size_t i = 0; i < samples->count && status >= 0; i++) {
         const int64_t *sample = sample_at(samples, i);
-        if (sample[0] >= from_ns && sample[0] <= to_ns)
-            status = put_sample(&e, sample, value_count(samples), base_ns, err);
+        if (sample[0] >= window->from_ns && sample[0] <= window->to_ns)
+            status = put_sample(&e, sample, value_count(samples), window->base_ns, err);
     }
     if (status >= 0)
         status = hand_over(&e, err);

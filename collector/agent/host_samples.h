@@ -52,11 +52,16 @@ RS_MUST_CHECK enum rs_status rs_host_samples_save(const struct rs_host_samples *
 RS_MUST_CHECK enum rs_status
 rs_host_samples_load(const char *path, struct rs_host_samples **samples_p, struct rs_err *err);
 
-/* Emits what is held and lies in the stretch (Unix ns), as rows of the stream, whose time base is `base_ns`, and forgets it.
- * RS_NOMEM, or the sink's status. */
+/* What is emitted: from the one instant to the other (Unix ns), as times from `base_ns` on. */
+struct rs_host_window {
+    rs_ns base_ns, from_ns, to_ns;
+};
+
+/* Emits what is held and lies in the window, as rows of the stream, whose time base is the window's, and forgets it. RS_NOMEM, or the
+ * sink's status. */
 RS_MUST_CHECK enum rs_status rs_host_samples_emit(struct rs_host_samples *samples,
-                                                  struct rs_source_stream *stream, rs_ns base_ns,
-                                                  rs_ns from_ns, rs_ns to_ns, struct rs_sink sink,
-                                                  struct rs_err *err);
+                                                  struct rs_source_stream *stream,
+                                                  const struct rs_host_window *window,
+                                                  struct rs_sink sink, struct rs_err *err);
 
 #endif

@@ -51,7 +51,8 @@ static void emit(struct rs_host_samples *samples, rs_ns base, rs_ns from, rs_ns 
     const struct rs_sink sink = {.batch = on_batch, .self = seen};
     assert_ok(rs_source_stream_init(&stream));
     seen->count = 0;
-    assert_ok(rs_host_samples_emit(samples, &stream, base, from, to, sink, &err));
+    const struct rs_host_window window = {base, from, to};
+    assert_ok(rs_host_samples_emit(samples, &stream, &window, sink, &err));
     rs_source_stream_fini(&stream);
 }
 
