@@ -240,7 +240,10 @@ enum rs_status rs_export_ascend_finish(struct rs_export_ascend *e, const struct 
     if (status != RS_OK)
         return status;
     e->has_own = true;
-    status = db_close(&e->rows, fill_tables(e, err), err);
+    status = fill_tables(e, err);
+    if (status != RS_OK)
+        kept_fini(e); /* a database with a statement open is not closed */
+    status = db_close(&e->rows, status, err);
     if (status == RS_OK)
         status = rs_output_rank_write(
             e->options.rows, e->rank,

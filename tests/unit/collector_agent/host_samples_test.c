@@ -97,7 +97,6 @@ static struct rs_host_samples *two_samples(int64_t pid, uint32_t set, const char
     const struct rs_host_plan plan = {.set = set, .hz = 100};
     assert_ok(rs_host_samples_new(pid, plan, &samples));
     rs_host_samples_look(samples);
-    rs_host_samples_look(samples); /* not due: none */
     work(folder);
     rs_host_samples_look(samples);
     return samples;
@@ -128,6 +127,22 @@ static void a_process_is_sampled(void **state)
     }
     emit(samples, before, RS_NS_MIN, RS_NS_MAX, &seen);
     assert_int_equal(seen.count, 0); /* they were handed over */
+    rs_host_samples_free(&samples);
+}
+
+static void what_is_not_due_is_not_sampled(void **state)
+{
+    (void)state;
+    struct seen seen;
+    struct rs_host_samples *samples = NULL;
+    const struct rs_host_plan plan = {.set = RS_HOST_SYS_MEM, .hz = 1};
+    const rs_ns from = rs_time_monotonic();
+    assert_ok(rs_host_samples_new(getpid(), plan, &samples));
+    for (int i = 0; i < 100; i++)
+        rs_host_samples_look(samples);
+    const rs_dur took = rs_time_monotonic() - from;
+    emit(samples, 0, RS_NS_MIN, RS_NS_MAX, &seen);
+    assert_in_range(count_of(&seen, "process memory bytes"), 1, 1 + took / RS_NS_PER_S);
     rs_host_samples_free(&samples);
 }
 
@@ -293,6 +308,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_process_is_sampled),
+        cmocka_unit_test(what_is_not_due_is_not_sampled),
         cmocka_unit_test(only_what_was_asked_for_and_lies_in_the_time),
         cmocka_unit_test(a_process_that_is_gone_has_no_values),
         cmocka_unit_test(a_process_that_cannot_be_seen_has_no_values),
