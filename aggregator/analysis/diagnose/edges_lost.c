@@ -134,22 +134,47 @@ static bool is_row(const struct line *line)
            (line->what == LINE_OP || line->what == LINE_SPAN);
 }
 
-/* The last that ended before the row began, behind `since`: on its own stream, or on another one. NULL: none did. */
-static const struct line *last_before(const struct program *program, const struct ended *ended,
-                                      size_t count, const struct line *row, rs_ns until,
-                                      rs_ns since, bool is_own)
+/* Rows of a program by the instant at which they ended. */
+struct endings {
+    const struct program *program;
+    struct ended *items; /* room for its lines */
+    size_t count;
+};
+
+static void find_endings(struct endings *endings)
 {
-    size_t low = 0, high = count; /* the first that ended later */
+    const struct program *program = endings->program;
+    endings->count = 0;
+    for (size_t i = 0; i < program->count; i++) {
+        const struct line *line = &program->lines[i];
+        if (is_row(line) || line->what == LINE_LOST) {
+            endings->items[endings->count++] = (struct ended){line->end, (uint32_t)i};
+        }
+    }
+    qsort(endings->items, endings->count, sizeof *endings->items, by_end);
+}
+
+/* The first that ended later. */
+static size_t first_after(const struct endings *endings, rs_ns until)
+{
+    size_t low = 0, high = endings->count;
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
-        if (ended[middle].end <= until) {
+        if (endings->items[middle].end <= until) {
             low = middle + 1;
         } else {
             high = middle;
         }
     }
-    while (low-- > 0 && ended[low].end > since) {
-        const struct line *line = &program->lines[ended[low].line];
+    return low;
+}
+
+/* The last that ended before the row began, behind `since`: on its own stream, or on another one. NULL: none did. */
+static const struct line *last_before(const struct endings *endings, const struct line *row,
+                                      rs_ns until, rs_ns since, bool is_own)
+{
+    for (size_t i = first_after(endings, until); i-- > 0 && endings->items[i].end > since;) {
+        const struct line *line = &endings->program->lines[endings->items[i].line];
         if (line != row && (line->lane == row->lane) == is_own) {
             return line;
         }
@@ -158,66 +183,66 @@ static const struct line *last_before(const struct program *program, const struc
 }
 
 /* Where rows of waits were lost, the host seems to work from one launch to the next while it waits: for what ended last before it goes on. */
-static enum rs_status wait_of_host(struct graph *graph, const struct program *program,
-                                   const struct line *line, rs_ns since, const struct ended *ended,
-                                   size_t count)
+static enum rs_status wait_of_host(struct graph *graph, const struct endings *endings,
+                                   const struct line *line, rs_ns since)
 {
-    const uint8_t *lacks = program->step_lacks_waits;
+    const uint8_t *lacks = endings->program->step_lacks_waits;
     const bool may_wait = lacks[line->step] != 0 || (line->step > 0 && lacks[line->step - 1] != 0);
     if (!may_wait || line->launch - since <= right_after_ns) {
         return RS_OK;
     }
     const struct line host = {.lane = GRAPH_NONE}; /* of no stream */
-    const struct line *last = last_before(program, ended, count, &host, line->launch, since, false);
+    const struct line *last = last_before(endings, &host, line->launch, since, false);
     return last != NULL ? graph_edge(graph, last->end_node, line->launch_node) : RS_OK;
 }
 
-/* `free`: room for the lanes; `ended`: for the lines. */
+/* `is_free`: when the rows before it on its stream have ended. */
+static enum rs_status wait_of_row(struct graph *graph, const struct endings *endings,
+                                  const struct line *line, rs_ns is_free)
+{
+    const rs_ns ready = line->has_launch && line->launch > is_free ? line->launch : is_free;
+    const rs_ns until = line->start + graph->tolerance;
+    const struct line *before = NULL;
+    if (ready > until) { /* its launch was lost, so that it stands too late in the program */
+        before = last_before(endings, line, until, RS_NS_MIN, true);
+    } else if (ready != RS_NS_MIN && line->start - ready > right_after_ns) {
+        before = last_before(endings, line, until, ready, false);
+    }
+    if (before == NULL) {
+        return RS_OK;
+    }
+    return graph_edge(graph, before->end_node,
+                      line->what == LINE_OP ? line->first_node : line->work_node);
+}
+
+/* `lane_free`: room for the lanes; `ended`: for the lines. */
 static enum rs_status wait_between(struct graph *graph, const struct program *program,
                                    rs_ns *lane_free, struct ended *ended)
 {
-    size_t count = 0;
+    struct endings endings = {.program = program, .items = ended};
     for (size_t lane = 0; lane < program->lane_count; lane++) {
         lane_free[lane] = RS_NS_MIN;
     }
-    for (size_t i = 0; i < program->count; i++) {
-        const struct line *line = &program->lines[i];
-        if (is_row(line) || line->what == LINE_LOST) {
-            ended[count++] = (struct ended){line->end, (uint32_t)i};
-        }
-    }
-    qsort(ended, count, sizeof *ended, by_end);
-    enum rs_status status = RS_OK;
+    find_endings(&endings);
     rs_ns launched = RS_NS_MAX; /* newest launch */
-    for (size_t i = 0; status == RS_OK && i < program->count; i++) {
+    for (size_t i = 0; i < program->count; i++) {
         const struct line *line = &program->lines[i];
         if (!is_row(line)) {
             continue;
         }
         if (line->launch_node != GRAPH_NONE) {
-            status = launched < line->launch
-                         ? wait_of_host(graph, program, line, launched, ended, count)
-                         : RS_OK;
+            if (launched < line->launch && wait_of_host(graph, &endings, line, launched) != RS_OK) {
+                return RS_NOMEM;
+            }
             launched = line->launch;
         }
         rs_ns *is_free = &lane_free[line->lane];
-        const rs_ns ready = line->has_launch && line->launch > *is_free ? line->launch : *is_free;
-        const rs_ns until = line->start + graph->tolerance;
-        const struct line *before = NULL;
-        if (ready > until) { /* its launch was lost, so that it stands too late in the program */
-            before = last_before(program, ended, count, line, until, RS_NS_MIN, true);
-        } else if (ready != RS_NS_MIN && line->start - ready > right_after_ns) {
-            before = last_before(program, ended, count, line, until, ready, false);
-        }
-        if (before != NULL) {
-            status = status != RS_OK
-                         ? status
-                         : graph_edge(graph, before->end_node,
-                                      line->what == LINE_OP ? line->first_node : line->work_node);
+        if (wait_of_row(graph, &endings, line, *is_free) != RS_OK) {
+            return RS_NOMEM;
         }
         *is_free = line->end > *is_free ? line->end : *is_free;
     }
-    return status;
+    return RS_OK;
 }
 
 /* ---- who came last ------------------------------------------------------------------------------- */
@@ -267,6 +292,41 @@ static rs_ns others_came(const struct builder *builder, const struct rs_job_op *
     return last;
 }
 
+/* The newest before a span that had ended on its stream when it began. NULL: none. */
+static const struct line *before_on_stream(const struct graph *graph, const struct program *program,
+                                           size_t at)
+{
+    const struct line *span = &program->lines[at];
+    for (size_t k = at; k-- > 0;) {
+        const struct line *before = &program->lines[k];
+        if ((before->what == LINE_SPAN || before->what == LINE_OP) && before->lane == span->lane &&
+            before->end <= span->start + graph->tolerance) {
+            return before;
+        }
+    }
+    return NULL;
+}
+
+/* What of a span was done when the rank came, of one that should have been cut there. */
+static enum rs_status come_from_part(struct builder *builder, const struct program *program,
+                                     size_t at, rs_ns came, uint32_t node)
+{
+    struct graph *graph = &builder->model->graph;
+    const struct line *span = &program->lines[at];
+    const struct line *before = before_on_stream(graph, program, at);
+    uint32_t part;
+    if (graph_node(graph, came, span->step, &part) != RS_OK) {
+        return RS_NOMEM;
+    }
+    graph->work[part] = GRAPH_ALL_THERE_IS;
+    if ((before != NULL && graph_edge(graph, before->end_node, part) != RS_OK) ||
+        (span->launch_node != GRAPH_NONE && graph_edge(graph, span->launch_node, part) != RS_OK) ||
+        graph_edge(graph, part, node) != RS_OK) {
+        return RS_NOMEM;
+    }
+    return add_part(builder, program, span, part);
+}
+
 /* What it did before: its newest work that had ended; of a span that should have been cut here, what of it was done. */
 static enum rs_status come_from(struct builder *builder, const struct program *program, size_t at,
                                 rs_ns came, uint32_t node)
@@ -274,32 +334,12 @@ static enum rs_status come_from(struct builder *builder, const struct program *p
     struct graph *graph = &builder->model->graph;
     for (size_t i = at; i-- > program->step_first[program->lines[at].step];) {
         const struct line *span = &program->lines[i];
-        uint32_t part;
         if (span->what != LINE_SPAN || span->on_host || span->is_copy || span->start >= came) {
             continue;
         }
-        if (span->end <= came + graph->tolerance) {
-            return graph_edge(graph, span->end_node, node);
-        }
-        if (graph_node(graph, came, span->step, &part) != RS_OK) {
-            return RS_NOMEM;
-        }
-        graph->work[part] = GRAPH_ALL_THERE_IS;
-        for (size_t k = i; k-- > 0;) {
-            const struct line *before = &program->lines[k];
-            if ((before->what == LINE_SPAN || before->what == LINE_OP) &&
-                before->lane == span->lane && before->end <= span->start + graph->tolerance) {
-                if (graph_edge(graph, before->end_node, part) != RS_OK) {
-                    return RS_NOMEM;
-                }
-                break;
-            }
-        }
-        return (span->launch_node == GRAPH_NONE ||
-                graph_edge(graph, span->launch_node, part) == RS_OK) &&
-                       graph_edge(graph, part, node) == RS_OK
-                   ? add_part(builder, program, span, part)
-                   : RS_NOMEM;
+        return span->end <= came + graph->tolerance
+                   ? graph_edge(graph, span->end_node, node)
+                   : come_from_part(builder, program, i, came, node);
     }
     return RS_OK;
 }

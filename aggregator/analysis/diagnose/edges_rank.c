@@ -353,6 +353,29 @@ static uint32_t later_of(const struct graph *graph, uint32_t a, uint32_t b)
     return a == GRAPH_NONE || (b != GRAPH_NONE && graph->seen[b] > graph->seen[a]) ? b : a;
 }
 
+/* What the stream does next comes behind this work, or an operation that is there already does. */
+static enum rs_status end_on_lane(struct rank_walk *walk, const struct line *line)
+{
+    if (is_before_its_operation(walk, line)) {
+        walk->lane_older[line->lane] = line->end_node;
+        return graph_edge(walk->graph, line->end_node, walk->lane_op[line->lane]);
+    }
+    set_lane_end(walk, line->lane, line->what == LINE_GAP ? line->end : line->start, line->end_node,
+                 GRAPH_NONE);
+    return RS_OK;
+}
+
+/* For the host, or for operations whose input this work may be. */
+static void remember_end(struct rank_walk *walk, const struct line *line)
+{
+    if (line->on_host) {
+        walk->host = line->end_node;
+    } else if (walk->lane_computes[line->lane] != 0) {
+        memmove(walk->spans + 1, walk->spans, (RECENT_SPANS - 1) * sizeof *walk->spans);
+        walk->spans[0] = line->end_node;
+    }
+}
+
 static enum rs_status add_work(struct rank_walk *walk, struct line *line, bool is_first)
 {
     struct graph *graph = walk->graph;
@@ -382,21 +405,10 @@ static enum rs_status add_work(struct rank_walk *walk, struct line *line, bool i
         after(graph, line->launch_node, line->work_node) != RS_OK) {
         return RS_NOMEM;
     }
-    if (is_before_its_operation(walk, line)) {
-        walk->lane_older[line->lane] = line->end_node;
-        if (graph_edge(graph, line->end_node, walk->lane_op[line->lane]) != RS_OK) {
-            return RS_NOMEM;
-        }
-    } else {
-        set_lane_end(walk, line->lane, is_gap ? line->end : line->start, line->end_node,
-                     GRAPH_NONE);
+    if (end_on_lane(walk, line) != RS_OK) {
+        return RS_NOMEM;
     }
-    if (line->on_host) {
-        walk->host = line->end_node;
-    } else if (walk->lane_computes[line->lane] != 0) {
-        memmove(walk->spans + 1, walk->spans, (RECENT_SPANS - 1) * sizeof *walk->spans);
-        walk->spans[0] = line->end_node;
-    }
+    remember_end(walk, line);
     if (add_item(walk, line, line->work_node, RS_FIGURE_COMPUTING) != RS_OK) {
         return RS_NOMEM;
     }

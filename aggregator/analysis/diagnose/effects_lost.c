@@ -12,6 +12,21 @@
 /* Of a step so much must be known, in parts of 1. */
 static const double known_least = 0.3;
 
+/* All work that is known at a place, of all ranks and steps. How much of it there is. */
+static size_t known_work(const struct table *table, size_t steps, size_t p, double *cells)
+{
+    size_t count = 0;
+    for (size_t m = 0; m < table->n; m++) {
+        for (size_t k = 0; k < steps; k++) {
+            const double work = effect_cell(table, steps, m, k, p);
+            if (work > 0) { /* not NAN */
+                cells[count++] = work;
+            }
+        }
+    }
+    return count;
+}
+
 /* What is usual at each place, in the middle of all ranks and steps; 0: nobody has work there. */
 static enum rs_status usual_work(const struct table *table, size_t steps, double *usual)
 {
@@ -20,15 +35,7 @@ static enum rs_status usual_work(const struct table *table, size_t steps, double
         return RS_NOMEM;
     }
     for (size_t p = 0; p < table->positions; p++) {
-        size_t count = 0;
-        for (size_t m = 0; m < table->n; m++) {
-            for (size_t k = 0; k < steps; k++) {
-                const double work = effect_cell(table, steps, m, k, p);
-                if (work > 0) { /* not NAN */
-                    cells[count++] = work;
-                }
-            }
-        }
+        const size_t count = known_work(table, steps, p, cells);
         usual[p] = count > 0 ? rs_median(cells, count) : 0;
     }
     rs_mem_free(cells);

@@ -654,6 +654,14 @@ static uint32_t rank_of(const struct mender *mender, size_t line)
     return mender->rank[mender->program->lines[line].key];
 }
 
+/* The lines of a step as they were arranged; a step may have none. */
+static void put_arranged(const struct mender *mender, size_t first, size_t count)
+{
+    if (count > 0) {
+        memcpy(&mender->program->lines[first], mender->arranged, count * sizeof *mender->arranged);
+    }
+}
+
 /* Of the calls without a place those that stand before `rank`, from *next_p on; work that came since the last call may be behind them. */
 static size_t put_waiting(const struct mender *mender, size_t waiting, size_t *next_p,
                           uint32_t rank, size_t since, size_t count)
@@ -698,7 +706,7 @@ static void arrange_step(const struct mender *mender, size_t k)
         mender->arranged[count++] = *line;
     }
     count = put_waiting(mender, waiting, &next, GRAPH_NONE, since, count);
-    memcpy(&program->lines[first], mender->arranged, count * sizeof *mender->arranged);
+    put_arranged(mender, first, count);
 }
 
 /* Of a step with other calls than most only what a stream tells is known: a call without a place was made before the next one of its stream. */
@@ -737,7 +745,7 @@ static void arrange_by_stream(const struct mender *mender, size_t k)
             mender->arranged[count++] = *line;
         }
     }
-    memcpy(&program->lines[first], mender->arranged, count * sizeof *mender->arranged);
+    put_arranged(mender, first, count);
 }
 
 static size_t waits_of(const struct program *program, size_t k)
@@ -749,36 +757,50 @@ static size_t waits_of(const struct program *program, size_t k)
     return waits;
 }
 
-/* Steps that have fewer waits of the host than most of the pool's: how long the host worked in them is not known. */
-static enum rs_status find_lacking(const struct mender *mender, uint32_t pool)
+/* Most waits of the host in any of the pool's steps. */
+static size_t most_waits(const struct mender *mender, uint32_t pool)
 {
     const struct builder *builder = mender->builder;
-    const size_t steps = builder->model->step_count;
-    size_t most = 0, usual = 0;
+    size_t most = 0;
     for (uint32_t w = 0; w < builder->model->worker_count; w++) {
-        for (size_t k = 0; mender->pool[w] == pool && k < steps; k++) {
+        for (size_t k = 0; mender->pool[w] == pool && k < builder->model->step_count; k++) {
             const size_t waits = waits_of(&builder->programs[w], k);
             most = waits > most ? waits : most;
         }
     }
-    size_t *with = rs_mem_calloc(most + 1, sizeof *with); /* [waits] steps */
+    return most;
+}
+
+/* How many waits most of the pool's steps have; of numbers that are as frequent the highest. `with`: zeroed room, [waits] steps. */
+static size_t usual_waits(const struct mender *mender, uint32_t pool, size_t most, size_t *with)
+{
+    const struct builder *builder = mender->builder;
+    size_t usual = 0;
+    for (uint32_t w = 0; w < builder->model->worker_count; w++) {
+        for (size_t k = 0; mender->pool[w] == pool && k < builder->model->step_count; k++) {
+            with[waits_of(&builder->programs[w], k)]++;
+        }
+    }
+    for (size_t n = 0; n <= most; n++) {
+        usual = with[n] >= with[usual] ? n : usual;
+    }
+    return usual;
+}
+
+/* Steps that have fewer waits of the host than most of the pool's: how long the host worked in them is not known. */
+static enum rs_status find_lacking(const struct mender *mender, uint32_t pool)
+{
+    const struct builder *builder = mender->builder;
+    const size_t most = most_waits(mender, pool);
+    size_t *with = rs_mem_calloc(most + 1, sizeof *with);
     if (with == NULL) {
         return RS_NOMEM;
     }
-    for (int pass = 0; pass < 2; pass++) {
-        for (uint32_t w = 0; w < builder->model->worker_count; w++) {
-            struct program *program = &builder->programs[w];
-            for (size_t k = 0; mender->pool[w] == pool && k < steps; k++) {
-                const size_t waits = waits_of(program, k);
-                if (pass == 0) {
-                    with[waits]++;
-                } else {
-                    program->step_lacks_waits[k] = waits < usual;
-                }
-            }
-        }
-        for (size_t n = 0; pass == 0 && n <= most; n++) {
-            usual = with[n] >= with[usual] ? n : usual;
+    const size_t usual = usual_waits(mender, pool, most, with);
+    for (uint32_t w = 0; w < builder->model->worker_count; w++) {
+        const struct program *program = &builder->programs[w];
+        for (size_t k = 0; mender->pool[w] == pool && k < builder->model->step_count; k++) {
+            program->step_lacks_waits[k] = waits_of(program, k) < usual;
         }
     }
     rs_mem_free(with);
