@@ -341,15 +341,15 @@ enum rs_status rs_coord_stream_opened(struct rs_coord *coord, const struct rs_co
 }
 
 void rs_coord_stored(struct rs_coord *coord, const char *id, uint32_t number,
-                     const char *incarnation, uint64_t chunks, uint64_t bytes, rs_ns now)
+                     const char *incarnation, const struct rs_coord_amount *amount, rs_ns now)
 {
     RS_ON_THREAD(LINKS);
     struct rs_coord_capture *capture = rs_coord_find(coord, id);
     struct rs_coord_rank *rank = capture ? member_find(capture, number, incarnation) : NULL;
     if (!rank)
         return;
-    rank->chunks += chunks;
-    rank->bytes += bytes;
+    rank->chunks += amount->chunks;
+    rank->bytes += amount->bytes;
     rank->moved_at = now;
     capture->moved_at = now;
 }

@@ -382,9 +382,13 @@ RS_MUST_CHECK enum rs_status rs_coord_fetch(struct rs_coord *coord, const char *
 void rs_coord_summarised(struct rs_coord *coord, const char *id, uint32_t number,
                          const char *incarnation, bool is_partial, rs_ns now);
 
-/* Chunks of a rank became durable; `is_ended`: its last one is among them. */
+/* What became durable at once. */
+struct rs_coord_amount {
+    uint64_t chunks, bytes;
+};
+/* Chunks of a rank became durable. */
 void rs_coord_stored(struct rs_coord *coord, const char *id, uint32_t number,
-                     const char *incarnation, uint64_t chunks, uint64_t bytes, rs_ns now);
+                     const char *incarnation, const struct rs_coord_amount *amount, rs_ns now);
 void rs_coord_ended(struct rs_coord *coord, const char *id, uint32_t number,
                     const char *incarnation, bool is_partial, rs_ns now);
 /* The store has the end of its raw lane, and the capture may not know: as rs_coord_ended(), unless the rank is final. */

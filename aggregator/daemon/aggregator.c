@@ -310,30 +310,6 @@ static void tell_places(const struct rs_aggregator_options *settings, const stru
         settings->on_listening(settings->self, address, false);
 }
 
-static void http_refused(void *self, const struct rs_identity *who, const char *from,
-                         const char *path, const char *why)
-{
-    rs_server_refused(self, who, from, path, why);
-}
-
-static enum rs_status serve_http(const struct rs_aggregator_options *settings, const char *certs,
-                                 const char *tokens, struct rs_loop *loop, struct rs_server *server,
-                                 struct places *places, struct rs_err *err)
-{
-    const struct rs_daemon_http_options options = {.addresses = settings->http,
-                                                   .count = settings->http_count,
-                                                   .certs = certs,
-                                                   .tokens = tokens,
-                                                   .is_insecure_loopback =
-                                                       settings->is_insecure_loopback,
-                                                   .loop = loop,
-                                                   .accept = rs_server_accept,
-                                                   .accept_self = server,
-                                                   .refused = http_refused,
-                                                   .self = server};
-    return rs_daemon_http_start(&options, &places->http, err);
-}
-
 /* A capture that failed, or that names somebody, is worth telling. */
 static void tell_of_capture(void *self, const struct rs_capture_facts *facts, const char *headline)
 {
@@ -395,6 +371,29 @@ struct parts {
     char *certs, *ca, *documents, *audit, *tokens; /* paths */
     char port[16];
 };
+
+static void http_refused(void *self, const struct rs_identity *who, const char *from,
+                         const char *path, const char *why)
+{
+    rs_server_refused(self, who, from, path, why);
+}
+
+static enum rs_status serve_http(const struct rs_aggregator_options *settings, struct parts *parts,
+                                 struct rs_err *err)
+{
+    const struct rs_daemon_http_options options = {.addresses = settings->http,
+                                                   .count = settings->http_count,
+                                                   .certs = parts->certs,
+                                                   .tokens = parts->tokens,
+                                                   .is_insecure_loopback =
+                                                       settings->is_insecure_loopback,
+                                                   .loop = parts->loop,
+                                                   .accept = rs_server_accept,
+                                                   .accept_self = parts->server,
+                                                   .refused = http_refused,
+                                                   .self = parts->server};
+    return rs_daemon_http_start(&options, &parts->places.http, err);
+}
 
 /* On rs-lease. */
 static void count_captures(void *self, int64_t *captures_p, int64_t *open_p)
@@ -592,8 +591,7 @@ static enum rs_status run(const struct rs_aggregator_options *settings, struct r
     if (status == RS_OK)
         status = listen_everywhere(settings, parts.loop, &parts.places, parts.server, err);
     if (status == RS_OK) {
-        status = serve_http(settings, parts.certs, parts.tokens, parts.loop, parts.server,
-                            &parts.places, err);
+        status = serve_http(settings, &parts, err);
         if (status == RS_OK)
             status = start_lease(settings, &parts, err);
         if (status < 0) {

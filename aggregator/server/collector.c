@@ -792,67 +792,72 @@ static void refuse_chunk(struct session *session, struct stream *stream,
     want_ack(session, stream);
 }
 
-static bool on_chunk(struct session *session, struct rs_frame *frame)
+/* The open stream that a chunk is of, when this link may send it. */
+static enum rs_status stream_of_chunk(const struct session *session,
+                                      const struct rs_chunk_message *message,
+                                      struct stream **stream_p, struct rs_err *err)
 {
-    struct rs_err err = {0};
-    struct rs_chunk_message message;
-    enum rs_status status = rs_wire_chunk_parse(frame, &message, &err);
-    struct stream *known = status == RS_OK ? find_stream(session, message.handle) : NULL;
-    if (status == RS_OK && (!known || !known->stored))
-        status = rs_err_set(&err, RS_FORMAT, "a chunk came for a stream that is not open");
-    if (status == RS_OK && known->stored->held_by != session)
-        status =
-            rs_err_set(&err, RS_REFUSED, "its collector opened the stream anew over another link");
-    if (status == RS_OK && is_left_unread(known, &message)) {
-        rs_frame_free(&frame);
-        return true;
-    }
-    struct chunk_job *job = status == RS_OK ? server_job_new(session, RS_INGEST_CHUNK) : NULL;
-    if (status == RS_OK && !job)
-        status = rs_err_set(&err, RS_NOMEM, "out of memory");
-    if (status == RS_OK)
-        status = rs_frame_slice(frame, message.payload_offset, message.payload_length,
-                                job->base.parts, RS_INGEST_PARTS_MAX, &job->base.part_count);
-    if (status == RS_LIMIT && job) {
-        /* In more pieces than usual: one copy makes it one. */
-        struct rs_frame *copy = NULL;
-        uint8_t *bytes = rs_mem_calloc(frame->length, 1);
-        if (bytes)
-            (void)rs_frame_copy(frame, 0, bytes, frame->length);
-        copy = bytes ? rs_frame_of(bytes, frame->length) : NULL;
-        rs_mem_free(bytes);
-        rs_frame_free(&frame);
-        frame = copy;
-        status = frame ? rs_frame_slice(frame, message.payload_offset, message.payload_length,
-                                        job->base.parts, RS_INGEST_PARTS_MAX, &job->base.part_count)
-                       : rs_err_set(&err, RS_NOMEM, "out of memory");
-    }
-    if (status < 0) {
-        rs_mem_free(job);
-        if (frame)
-            rs_frame_free(&frame);
-        session_fail(session, status, err.text[0] ? err.text : "a chunk could not be taken");
-        return true;
-    }
-    struct stream *stream = known;
-    take_up(session, stream);
-    status = reopen(session, stream, &err);
-    if (status >= 0) {
-        status = store_share_check(&session->server->shares, stream->share, &err);
-        if (status < 0 && !stream->is_refusing)
-            rights_refused(session, "chunk", stream->capture, err.text);
-    }
-    if (status < 0) {
-        job->base.status = RS_REFUSED;
-        job->base.err = err;
-        job->base.seq = job->base.wanted_seq = message.seq;
-        job->generation = stream->generation;
-        refuse_chunk(session, stream, job);
-        collector_post_acks(session);
-        rs_mem_free(job);
-        rs_frame_free(&frame);
-        return true;
-    }
+    struct stream *stream = find_stream(session, message->handle);
+    if (!stream || !stream->stored)
+        return rs_err_set(err, RS_FORMAT, "a chunk came for a stream that is not open");
+    if (stream->stored->held_by != session)
+        return rs_err_set(err, RS_REFUSED,
+                          "its collector opened the stream anew over another link");
+    *stream_p = stream;
+    return RS_OK;
+}
+
+/* The payload's place in the frame. One in more pieces than usual is copied into one: the frame is another then, or NULL. */
+static enum rs_status slice_payload(const struct rs_chunk_message *message,
+                                    struct rs_frame **frame_p, struct rs_ingest_job *base,
+                                    struct rs_err *err)
+{
+    struct rs_frame *frame = *frame_p;
+    const enum rs_status status =
+        rs_frame_slice(frame, message->payload_offset, message->payload_length, base->parts,
+                       RS_INGEST_PARTS_MAX, &base->part_count);
+    if (status != RS_LIMIT)
+        return status;
+    uint8_t *bytes = rs_mem_calloc(frame->length, 1);
+    if (bytes)
+        (void)rs_frame_copy(frame, 0, bytes, frame->length);
+    *frame_p = bytes ? rs_frame_of(bytes, frame->length) : NULL;
+    rs_mem_free(bytes);
+    rs_frame_free(&frame);
+    if (!*frame_p)
+        return rs_err_set(err, RS_NOMEM, "out of memory");
+    return rs_frame_slice(*frame_p, message->payload_offset, message->payload_length, base->parts,
+                          RS_INGEST_PARTS_MAX, &base->part_count);
+}
+
+/* Whether the stream's capture may have more. */
+static enum rs_status check_more(struct session *session, struct stream *stream, struct rs_err *err)
+{
+    enum rs_status status = reopen(session, stream, err);
+    if (status < 0)
+        return status;
+    status = store_share_check(&session->server->shares, stream->share, err);
+    if (status < 0 && !stream->is_refusing)
+        rights_refused(session, "chunk", stream->capture, err->text);
+    return status;
+}
+
+/* The disk never sees it. */
+static void refuse_unstored(struct session *session, struct stream *stream, struct chunk_job *job,
+                            uint64_t seq, const struct rs_err *err)
+{
+    job->base.status = RS_REFUSED;
+    job->base.err = *err;
+    job->base.seq = job->base.wanted_seq = seq;
+    job->generation = stream->generation;
+    refuse_chunk(session, stream, job);
+    collector_post_acks(session);
+}
+
+/* The job has the frame from here on. */
+static void store_chunk(struct session *session, struct stream *stream, struct chunk_job *job,
+                        struct rs_frame *frame, const struct rs_chunk_message *message)
+{
     job->stream = stream;
     job->frame = frame;
     job->generation = stream->generation;
@@ -861,11 +866,45 @@ static bool on_chunk(struct session *session, struct rs_frame *frame)
     job->base.capture = stream->capture;
     job->base.source = (struct rs_store_source){
         .host = stream->host, .origin = stream->origin, .world = stream->world};
-    job->base.seq = message.seq;
-    job->base.flags = message.flags;
-    job->base.bytes = message.payload_length;
+    job->base.seq = message->seq;
+    job->base.flags = message->flags;
+    job->base.bytes = message->payload_length;
     quota_put(&session->server->quotas, session->quota, job->base.bytes, rs_time_monotonic());
     server_job_put(session->server, job);
+}
+
+static bool on_chunk(struct session *session, struct rs_frame *frame)
+{
+    struct rs_err err = {0};
+    struct rs_chunk_message message;
+    struct stream *stream = NULL;
+    enum rs_status status = rs_wire_chunk_parse(frame, &message, &err);
+    if (status == RS_OK)
+        status = stream_of_chunk(session, &message, &stream, &err);
+    if (status == RS_OK && is_left_unread(stream, &message)) {
+        rs_frame_free(&frame);
+        return true;
+    }
+    struct chunk_job *job = status == RS_OK ? server_job_new(session, RS_INGEST_CHUNK) : NULL;
+    if (status == RS_OK && !job)
+        status = rs_err_set(&err, RS_NOMEM, "out of memory");
+    if (status == RS_OK)
+        status = slice_payload(&message, &frame, &job->base, &err);
+    if (status < 0) {
+        rs_mem_free(job);
+        if (frame)
+            rs_frame_free(&frame);
+        session_fail(session, status, err.text[0] ? err.text : "a chunk could not be taken");
+        return true;
+    }
+    take_up(session, stream);
+    if (check_more(session, stream, &err) < 0) {
+        refuse_unstored(session, stream, job, message.seq, &err);
+        rs_mem_free(job);
+        rs_frame_free(&frame);
+        return true;
+    }
+    store_chunk(session, stream, job, frame, &message);
     session->is_paused = !session_may_read(session);
     return !session->is_paused;
 }
@@ -889,8 +928,9 @@ static void chunk_done(struct session *session, struct chunk_job *job)
     if (reopen(session, stream, &err) < 0)
         rs_log_warn("rank %u: %s", stream->rank, err.text);
     store_share_add(stream->share, base->bytes);
-    rs_coord_stored(session->server->coord, stream->capture, stream->rank, stream->incarnation, 1,
-                    base->bytes, now);
+    const struct rs_coord_amount amount = {.chunks = 1, .bytes = base->bytes};
+    rs_coord_stored(session->server->coord, stream->capture, stream->rank, stream->incarnation,
+                    &amount, now);
     if (base->lost_chunks)
         rs_coord_lost(session->server->coord, stream->capture, stream->rank, stream->incarnation,
                       base->lost_chunks);
@@ -993,11 +1033,24 @@ static void see_roles(const Rankscope__RankState *state, int32_t role[RS_ROLE_CO
 static const char another_node[] = "the collector of another node has it";
 static const char another_user[] = "its run is another user's";
 
-static void see_rank(struct session *session, const Rankscope__RankState *state)
+static bool has_fitting_texts(const Rankscope__RankState *state)
+{
+    return rs_wire_check_text(state->run, RS_WIRE_TEXT_MAX_BYTES, "run", NULL) >= 0 &&
+           rs_wire_check_text(state->incarnation, RS_WIRE_TEXT_MAX_BYTES, "incarnation", NULL) >=
+               0 &&
+           rs_wire_check_text(state->host, RS_WIRE_TEXT_MAX_BYTES, "host", NULL) >= 0 &&
+           rs_wire_check_text(state->user, RS_COORD_USER_BYTES - 1, "user", NULL) >= 0 &&
+           rs_wire_check_text(state->capture, RS_COORD_ID_BYTES - 1, "capture", NULL) >= 0;
+}
+
+/* What a report says, and what only this side knows: whose its link is, its adapter, and its node's clock. */
+static void seen_of(struct session *session, const Rankscope__RankState *state, rs_ns now,
+                    struct rs_coord_seen *seen)
 {
     /* Of an adapter that was not announced: it is seen, and cannot be told anything. */
     const struct rs_adapter *adapter = find_adapter(session, state->kind);
-    struct rs_coord_seen seen = {
+    const char *own = rights_own_user(session);
+    *seen = (struct rs_coord_seen){
         .rank = state->rank,
         .world = state->world,
         .pid = state->pid,
@@ -1015,22 +1068,45 @@ static void see_rank(struct session *session, const Rankscope__RankState *state)
         .events_dropped = state->events_dropped,
         .can_capture = state->can_capture && adapter,
         .link = session->link};
-    if (rs_wire_check_text(state->run, RS_WIRE_TEXT_MAX_BYTES, "run", NULL) < 0 ||
-        rs_wire_check_text(state->incarnation, RS_WIRE_TEXT_MAX_BYTES, "incarnation", NULL) < 0 ||
-        rs_wire_check_text(state->host, RS_WIRE_TEXT_MAX_BYTES, "host", NULL) < 0 ||
-        rs_wire_check_text(state->user, RS_COORD_USER_BYTES - 1, "user", NULL) < 0 ||
-        rs_wire_check_text(state->capture, RS_COORD_ID_BYTES - 1, "capture", NULL) < 0)
+    see_roles(state, seen->role);
+    (void)snprintf(seen->user, sizeof seen->user, "%s", own ? own : state->user);
+    (void)snprintf(seen->run, sizeof seen->run, "%s", state->run);
+    (void)snprintf(seen->incarnation, sizeof seen->incarnation, "%s", state->incarnation);
+    (void)snprintf(seen->host, sizeof seen->host, "%s", state->host);
+    (void)snprintf(seen->capture, sizeof seen->capture, "%s", state->capture);
+    (void)snprintf(seen->node, sizeof seen->node, "%s", session->node);
+    (void)host_clock_offset(&session->clock, now, &seen->clock_offset_ns, &seen->clock_bound_ns);
+}
+
+static const char *why_left_out(enum rs_status status)
+{
+    return status == RS_INVALID   ? "no rank has that number"
+           : status == RS_LIMIT   ? "there are too many ranks"
+           : status == RS_REFUSED ? another_node
+           : status == RS_EXISTS  ? another_user
+                                  : "no memory";
+}
+
+/* Once a link: it comes again with every heartbeat. */
+static void tell_left_out(struct session *session, const struct rs_coord_seen *seen,
+                          enum rs_status status)
+{
+    if (session->has_warned)
         return;
-    const char *own = rights_own_user(session);
-    see_roles(state, seen.role);
-    (void)snprintf(seen.user, sizeof seen.user, "%s", own ? own : state->user);
-    (void)snprintf(seen.run, sizeof seen.run, "%s", state->run);
-    (void)snprintf(seen.incarnation, sizeof seen.incarnation, "%s", state->incarnation);
-    (void)snprintf(seen.host, sizeof seen.host, "%s", state->host);
-    (void)snprintf(seen.capture, sizeof seen.capture, "%s", state->capture);
-    (void)snprintf(seen.node, sizeof seen.node, "%s", session->node);
+    session->has_warned = true;
+    rs_log_warn("rank %u of the collector on %.100s is left out: %s", seen->rank, session->node,
+                why_left_out(status));
+    if (status == RS_REFUSED || status == RS_EXISTS)
+        rights_refused(session, "rank", seen->incarnation, why_left_out(status));
+}
+
+static void see_rank(struct session *session, const Rankscope__RankState *state)
+{
+    if (!has_fitting_texts(state))
+        return;
     const rs_ns now = rs_time_monotonic();
-    (void)host_clock_offset(&session->clock, now, &seen.clock_offset_ns, &seen.clock_bound_ns);
+    struct rs_coord_seen seen;
+    seen_of(session, state, now, &seen);
     struct rs_err err = {0};
     enum rs_status status = rs_coord_knows(session->server->coord, &seen)
                                 ? RS_OK
@@ -1039,17 +1115,8 @@ static void see_rank(struct session *session, const Rankscope__RankState *state)
         rights_refused(session, "rank", seen.incarnation, err.text);
     if (status == RS_OK)
         status = rs_coord_see(session->server->coord, &seen, now);
-    if (status < 0 && !session->has_warned) /* it comes again with every heartbeat */
-        rs_log_warn("rank %u of the collector on %.100s is left out: %s", seen.rank, session->node,
-                    status == RS_INVALID   ? "no rank has that number"
-                    : status == RS_LIMIT   ? "there are too many ranks"
-                    : status == RS_REFUSED ? another_node
-                    : status == RS_EXISTS  ? another_user
-                                           : "no memory");
-    if ((status == RS_REFUSED || status == RS_EXISTS) && !session->has_warned)
-        rights_refused(session, "rank", seen.incarnation,
-                       status == RS_REFUSED ? another_node : another_user);
-    session->has_warned = session->has_warned || status < 0;
+    if (status < 0)
+        tell_left_out(session, &seen, status);
 }
 
 /* With room for so many answers; `go_to` NULL: it stays. NULL: no memory. */

@@ -651,6 +651,36 @@ void server_tick_soon(struct rs_server *server)
     server->next_tick = soonest < server->next_tick ? soonest : server->next_tick;
 }
 
+static rs_ns sooner(rs_ns a, rs_ns b)
+{
+    return a < b ? a : b;
+}
+
+/* All that has its time: what it does now, and when the next one is due. */
+static void tick(struct rs_server *server, rs_ns now)
+{
+    const rs_dur begun = rs_time_thread_cpu();
+    /* First the mark, then the tick: what happens in it may want another at once. */
+    server->next_tick = RS_NS_MAX;
+    const rs_ns hang_next = hang_tick(server, now);
+    rs_ns next = rs_coord_tick(server->coord, now);
+    next = sooner(hang_next, next);
+    next = sooner(hang_watch_tick(server, now), next);
+    next = sooner(step_watch_tick(server, now), next);
+    next = sooner(missing_watch_tick(server, now), next);
+    next = sooner(live_join_tick(server, now), next);
+    next = sooner(rows_owed_tick(server, now), next);
+    next = sooner(retention_tick(server, now), next);
+    next = sooner(archiving_tick(server, now), next);
+    next = sooner(homes_tick(server, now), next);
+    next = sooner(next, now + tick_ns);
+    next = sooner(server->next_tick, next);
+    server->ticked_at = rs_time_monotonic();
+    server->tick_cost_ns = rs_time_thread_cpu() - begun;
+    const rs_ns soonest = soonest_tick(server);
+    server->next_tick = next > soonest ? next : soonest;
+}
+
 enum rs_status rs_server_step(struct rs_server *server, rs_ns until, struct rs_err *err)
 {
     RS_ON_THREAD(LINKS);
@@ -680,38 +710,8 @@ enum rs_status rs_server_step(struct rs_server *server, rs_ns until, struct rs_e
         sessions_check(server);
         quotas_sweep(&server->quotas, now);
     }
-    if (now >= server->next_tick) {
-        const rs_dur begun = rs_time_thread_cpu();
-        /* First the mark, then the tick: what happens in it may want another at once. */
-        server->next_tick = RS_NS_MAX;
-        const rs_ns hang_next = hang_tick(server, now);
-        rs_ns next = rs_coord_tick(server->coord, now);
-        if (hang_next < next)
-            next = hang_next;
-        const rs_ns watch = hang_watch_tick(server, now);
-        next = watch < next ? watch : next;
-        const rs_ns steps = step_watch_tick(server, now);
-        next = steps < next ? steps : next;
-        const rs_ns missing = missing_watch_tick(server, now);
-        next = missing < next ? missing : next;
-        const rs_ns join = live_join_tick(server, now);
-        next = join < next ? join : next;
-        const rs_ns owed = rows_owed_tick(server, now);
-        next = owed < next ? owed : next;
-        const rs_ns retention = retention_tick(server, now);
-        next = retention < next ? retention : next;
-        const rs_ns archiving = archiving_tick(server, now);
-        next = archiving < next ? archiving : next;
-        const rs_ns homes = homes_tick(server, now);
-        next = homes < next ? homes : next;
-        const rs_ns latest = now + tick_ns;
-        next = next < latest ? next : latest;
-        next = server->next_tick < next ? server->next_tick : next;
-        server->ticked_at = rs_time_monotonic();
-        server->tick_cost_ns = rs_time_thread_cpu() - begun;
-        const rs_ns soonest = soonest_tick(server);
-        server->next_tick = next > soonest ? next : soonest;
-    }
+    if (now >= server->next_tick)
+        tick(server, now);
     return RS_OK;
 }
 

@@ -1806,7 +1806,8 @@ static void what_a_step_came_to_is_held_against_the_space_that_is_left(void **st
     const struct rs_coord_report whole = {
         .rank = 0, .steps_done = 5, .state = RS_PROGRESS_SENDING, .text = ""};
     rs_coord_progress(coord, "c1", &whole, second);
-    rs_coord_stored(coord, "c1", 0, "i0", 3, 5000, second);
+    const struct rs_coord_amount amount = {.chunks = 3, .bytes = 5000};
+    rs_coord_stored(coord, "c1", 0, "i0", &amount, second);
     end(coord, 0, false);
     rs_coord_closed(coord, "c1");
     assert_ok(rs_coord_see(coord, &seen, 3 * second));
@@ -1840,7 +1841,8 @@ static void memory_and_libc_are_held_against_a_request(void **state)
     const struct rs_coord_report whole = {
         .rank = 0, .steps_done = 5, .state = RS_PROGRESS_SENDING, .text = ""};
     rs_coord_progress(coord, "c1", &whole, second);
-    rs_coord_stored(coord, "c1", 0, "i0", 3, 5000, second);
+    const struct rs_coord_amount amount = {.chunks = 3, .bytes = 5000};
+    rs_coord_stored(coord, "c1", 0, "i0", &amount, second);
     end(coord, 0, false);
     rs_coord_closed(coord, "c1");
     make_request(&request, "profile_memory=true");
