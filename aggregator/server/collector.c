@@ -881,7 +881,7 @@ static bool on_chunk(struct session *session, struct rs_frame *frame)
     enum rs_status status = rs_wire_chunk_parse(frame, &message, &err);
     if (status == RS_OK)
         status = stream_of_chunk(session, &message, &stream, &err);
-    if (status == RS_OK && is_left_unread(stream, &message)) {
+    if (status == RS_OK && stream && is_left_unread(stream, &message)) {
         rs_frame_free(&frame);
         return true;
     }
