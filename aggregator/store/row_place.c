@@ -305,9 +305,13 @@ rs_ns rs_row_place_retry_at(struct rs_row_place *place, char *why_p, size_t size
 
 void rs_row_place_say(struct rs_row_place *place, const char *dir, char *text_p, size_t size)
 {
+    if (!place) {
+        *text_p = '\0';
+        return;
+    }
     const enum word word = word_of(place, dir);
     const char *url = place->options.url;
-    char why[256];
+    char why[sizeof place->why];
     if (word == WORD_WHOLE)
         (void)snprintf(text_p, size, "in %s", url);
     else if (word == WORD_NONE)
