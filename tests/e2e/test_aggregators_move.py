@@ -121,7 +121,9 @@ class Pair(WithServer):
                 self.assertRegex(rank["reason"], "^it recorded [0-9]+ of 200 steps$")  # no chunk is lost
             self.wait_for_all_rows(rig.address, name, code=1)
             steps = {row["rank"]: row["steps"] for row in self.table(rig.address, name, "rank_steps", code=1)}
-            self.assertEqual({"2", "3"} & set(steps), {"2", "3"}, steps)
+            # Killed right behind its first step a collector has no step that is whole.
+            whole = {str(rank["rank"]) for rank in shown["ranks"][2:4] if rank["steps_done"] > 2}
+            self.assertEqual(whole & set(steps), whole, (steps, shown["ranks"]))
             self.call(rig.address, "verify", name)
 
     def test_all_collectors_are_at_the_first_that_lives(self):
