@@ -701,13 +701,13 @@ static void loop_wake(struct rs_loop *base)
 
 static const struct rs_loop_ops grpc_loop_ops = {.run = loop_run, .wake = loop_wake};
 
-/* Of a handshake that fails, gRPC tells nobody but its log. */
+/* Of a handshake that fails, gRPC tells nobody but its log. The cause stands at the end of what it says. */
 static void log_of_grpc(gpr_log_func_args *args)
 {
     if (args->severity == GPR_LOG_SEVERITY_ERROR && strstr(args->message, "Handshake failed"))
         rs_count(RS_COUNT_TLS_FAILED, 1);
     if (args->severity == GPR_LOG_SEVERITY_ERROR)
-        rs_log_info("grpc: %.400s", args->message);
+        rs_log_info("grpc: %.1500s", args->message);
     else
         rs_log_debug("grpc: %.400s", args->message);
 }

@@ -33,12 +33,12 @@ def wait_until(what, is_it, seconds=120):
 
 
 class Aggregator:
-    """One of several; each has a data folder and a socket of its own."""
+    """One of several; each has a data folder and a socket of its own, or an address that others reach."""
 
-    def __init__(self, folder, name, words):
+    def __init__(self, folder, name, words, address=None):
         self.folder, self.words = os.path.join(folder, name), list(words)
         os.makedirs(self.folder, exist_ok=True)
-        self.data, self.address = os.path.join(self.folder, "data"), "unix:" + os.path.join(self.folder, "a.sock")
+        self.data, self.address = os.path.join(self.folder, "data"), address or "unix:" + os.path.join(self.folder, "a.sock")
         self.start()
 
     def start(self, *words):
