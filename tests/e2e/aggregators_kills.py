@@ -27,7 +27,7 @@ import sys
 import tempfile
 import time
 
-from rig_clickhouse import Cutter, Server, found
+from rig_clickhouse import LACKS, Cutter, Server, found
 from rig_native import NATIVE_ONLY, PROGRAM, RANKS, Rig
 from test_aggregators import Aggregator, wait_until
 
@@ -250,7 +250,7 @@ def main():
     if options.hosts and "RANKSCOPE_KILLS_NETWORK" not in os.environ:
         alone_in_a_network()
     if not found():
-        print("aggregators_kills: no clickhouse-server here (apt-get install clickhouse-server)")
+        print("aggregators_kills: " + LACKS)
         return 77
     os.environ.setdefault("RANKSCOPE", PROGRAM)
     return 0 if Rounds(options).run() else 1

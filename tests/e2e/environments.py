@@ -21,6 +21,7 @@ ENVIRONMENTS = [
     ("RANKSCOPE_MINDSPORE_INSTALL", [("mindspore", "import rig; rig.find_mindspore()")]),
     ("RANKSCOPE_PAGE_INSTALL", [("", "import test_page; test_page.find_playwright()"),
                                 ("", "import test_grafana; test_grafana.find_schema()")]),
+    ("RANKSCOPE_CHDB_INSTALL", [("", "import rig_clickhouse; assert rig_clickhouse.find_chdb()")]),
     ("RANKSCOPE_S3_INSTALL", [("", "import subprocess; subprocess.run(['../s3proxy.sh'], check=True)")]),
 ]
 

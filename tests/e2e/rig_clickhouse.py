@@ -5,6 +5,7 @@
     server.words("database")                    --store and what belongs to it, for an aggregator
 
 With RANKSCOPE_E2E_STORE=clickhouse the rigs of other tests (rig_native.py) give their aggregators one: shared_words().
+With RANKSCOPE_CHDB=1 all of them have today's engine instead (chdb of PyPI, chdb_server.py), in the test's own Python or in RANKSCOPE_CHDB_VENV.
 """
 import atexit
 import itertools
@@ -13,6 +14,7 @@ import random
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -24,6 +26,7 @@ import urllib.request
 SEED = 20261125
 SERVER = shutil.which("clickhouse-server", path=os.environ.get("PATH", "") + ":/usr/sbin:/usr/bin")
 PASSWORD = "a password of this test"
+CHDB_VERSION = "4.4.0"
 
 CONFIG = """<?xml version="1.0"?>
 <yandex>
@@ -54,8 +57,32 @@ def free_port():
         return probe.getsockname()[1]
 
 
+def is_today():
+    return os.environ.get("RANKSCOPE_CHDB") == "1"
+
+
+LACKS = (f"no chdb {CHDB_VERSION} here; RANKSCOPE_CHDB_INSTALL=1 fetches it (900 MB)" if is_today()
+         else "no clickhouse-server here (apt-get install clickhouse-server)")
+
+
+def find_chdb():
+    """The Python that has it, or None. RANKSCOPE_CHDB_INSTALL=1: fetched, if it is not there yet."""
+    venv = os.environ.get("RANKSCOPE_CHDB_VENV") or os.path.expanduser("~/.cache/rankscope/chdb-" + CHDB_VERSION)
+    python, part = os.path.join(venv, "bin", "python3"), venv + ".part"
+    if not os.path.exists(python) and os.environ.get("RANKSCOPE_CHDB_INSTALL") == "1":
+        try:
+            subprocess.run([sys.executable, "-m", "venv", "--clear", part], check=True, timeout=120, stdout=sys.stderr)
+            subprocess.run([os.path.join(part, "bin", "python3"), "-m", "pip", "install", "-q", "chdb==" + CHDB_VERSION], check=True, timeout=900,
+                           stdout=sys.stderr)
+            os.rename(part, venv)  # its python3 is a link, and finds its packages wherever it lies
+        except (OSError, subprocess.SubprocessError) as error:
+            print(f"chdb {CHDB_VERSION} cannot be installed here: {error}")
+            shutil.rmtree(part, ignore_errors=True)
+    return python if os.path.exists(python) else None
+
+
 def found():
-    return SERVER is not None
+    return find_chdb() is not None if is_today() else SERVER is not None
 
 
 class Server:
@@ -87,6 +114,12 @@ class Server:
 
     def start(self):
         """Again, too, after stop(): the same ports and data."""
+        if is_today():
+            here = os.path.dirname(os.path.abspath(__file__))
+            self.process = subprocess.Popen([find_chdb(), os.path.join(here, "chdb_server.py"), self.folder, str(self.plain), str(self.secure)],
+                                            stdout=subprocess.PIPE, stderr=self.log, text=True)
+            self.version = self.process.stdout.readline().split()[-1]
+            return
         self.process = subprocess.Popen([SERVER, "--config-file=" + os.path.join(self.folder, "config.xml")], stdout=self.log,
                                         stderr=self.log)
         until = time.monotonic() + 60
@@ -210,7 +243,7 @@ def shared_words():
     if os.environ.get("RANKSCOPE_E2E_STORE", "sqlite") == "sqlite":
         return []
     if not found():
-        print("skipped: no clickhouse-server here (apt-get install clickhouse-server)")
+        print("skipped: " + LACKS)
         raise SystemExit(77)
     if not shared:
         folder = tempfile.mkdtemp(prefix="rs-clickhouse-")

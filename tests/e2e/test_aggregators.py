@@ -15,7 +15,7 @@ import urllib.request
 
 import unittest_run
 
-from rig_clickhouse import Cutter, WithServer, found
+from rig_clickhouse import LACKS, Cutter, WithServer, found
 from rig_native import PROGRAM, Rig, kill
 
 LEASE_S = 10
@@ -455,6 +455,6 @@ class Catalogue(WithServer):
 
 if __name__ == "__main__":
     if not found():
-        print("aggregators: skipped, no clickhouse-server here (apt-get install clickhouse-server)")
+        print("aggregators: skipped, " + LACKS)
         sys.exit(77)
     unittest_run.main(verbosity=1)

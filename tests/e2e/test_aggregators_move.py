@@ -12,7 +12,7 @@ import time
 
 import unittest_run
 
-from rig_clickhouse import WithServer, found
+from rig_clickhouse import LACKS, WithServer, found
 from rig_native import NATIVE_ONLY, PROGRAM, Rig, kill
 from test_aggregators import Aggregator, wait_until
 
@@ -235,6 +235,6 @@ class Pair(WithServer):
 
 if __name__ == "__main__":
     if not found():
-        print("aggregators_move: skipped, no clickhouse-server here (apt-get install clickhouse-server)")
+        print("aggregators_move: skipped, " + LACKS)
         sys.exit(77)
     unittest_run.main(verbosity=1)

@@ -17,7 +17,7 @@ import time
 
 import unittest_run
 
-from rig_clickhouse import Cutter, Server, WithServer, found, free_port
+from rig_clickhouse import LACKS, Cutter, Server, WithServer, found, free_port
 from rig_native import BUILD, PROGRAM, Rig, kill
 from test_live_join import segment, tables_of
 
@@ -51,7 +51,9 @@ class Rows(WithServer):
         return rows, {step: segment(path) for step, path in members.items()}
 
 
-class ClickHouse(Rows):
+class Copies(Rows):
+    """With a capture whose rows are copied into the database and back."""
+
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
@@ -85,6 +87,8 @@ class ClickHouse(Rows):
         self.assertGreater(len(members), 5)
         self.assertGreater(sum(map(len, rows.values())), 150)
 
+
+class ClickHouse(Copies):
     def test_made_up_rows(self):
         for ranks in RANKS:
             done = subprocess.run([os.path.join(BUILD, "compare_stores"), ranks, self.url + "/made_up", f"made-up-{ranks}", self.password,
@@ -232,6 +236,44 @@ class ClickHouse(Rows):
             self.assertLess(abs((newest >> 32) - now), 120)
         self.assert_same(url)
 
+    def test_addresses_that_are_none(self):
+        done = self.call("store", "rm", "x", "some-id", code=2)
+        self.assertIn('not "x"', done.stderr)
+        done = self.call("table", self.name, "op", "--store", "x", code=2)
+        self.assertIn('not "x"', done.stderr)
+
+    def test_a_first_copy_that_was_cut_off_is_removed(self):
+        self.call("store", "copy", self.capture, self.url + "/half", *self.store)
+        self.server.sql("ALTER TABLE write_unit DROP PARTITION " + self.server.sql("SELECT DISTINCT capture FROM write_unit", "half"), "half")
+        self.assertNotEqual(self.server.sql("SELECT count() FROM op", "half"), "0\n")
+        self.call("store", "rm", self.url + "/half", self.name, *self.store)
+        self.assertEqual(self.server.sql("SELECT count() FROM op", "half"), "0\n")
+
+    def test_columns_are_known_in_any_order(self):
+        self.call("store", "copy", self.capture, self.url + "/order", *self.store)
+        create = " ".join(self.server.sql("SHOW CREATE TABLE evidence FORMAT TabSeparatedRaw", "order").split())  # newer ones write lines
+        create = create.replace("( ", "(").replace(" )", ")")
+        begin, end = create.index("(") + 1, create.index(") ENGINE")
+        columns = create[begin:end].split(", ")
+        self.assertGreater(len(columns), 5)
+        self.server.sql("DROP TABLE evidence", "order")
+        self.server.sql(create[:begin] + ", ".join(reversed(columns)) + create[end:], "order")
+        self.call("store", "copy", self.capture, self.url + "/order", *self.store)
+        self.assert_same(self.url + "/order")
+        self.server.sql("DROP TABLE evidence", "order")
+        self.server.sql(create[:begin] + ", ".join(columns[::-1] + ["other Int64"]) + create[end:], "order")
+        self.call("store", "copy", self.capture, self.url + "/order", *self.store, code=2)
+
+    def test_tables_of_another_version(self):
+        self.server.sql("CREATE DATABASE other")
+        self.server.sql("CREATE TABLE op (capture Int64, other Int64) ENGINE = Log", "other")
+        done = self.call("store", "copy", self.capture, self.url + "/other", *self.store, code=2)
+        self.assertIn("table op of the database other has other columns", done.stderr)
+
+
+class Rights(Copies):
+    """Users, rights and certificates, which are the server's: today's engine alone (rig_clickhouse.py) has none."""
+
     def test_a_certificate_instead_of_a_password(self):
         """The server asks for one of its authority: who has none, or one of another, is refused; with it no password is needed."""
         folder = os.path.join(self.folder, "certified")
@@ -262,19 +304,6 @@ class ClickHouse(Rows):
         finally:
             server.close()
 
-    def test_addresses_that_are_none(self):
-        done = self.call("store", "rm", "x", "some-id", code=2)
-        self.assertIn('not "x"', done.stderr)
-        done = self.call("table", self.name, "op", "--store", "x", code=2)
-        self.assertIn('not "x"', done.stderr)
-
-    def test_a_first_copy_that_was_cut_off_is_removed(self):
-        self.call("store", "copy", self.capture, self.url + "/half", *self.store)
-        self.server.sql("ALTER TABLE write_unit DROP PARTITION " + self.server.sql("SELECT DISTINCT capture FROM write_unit", "half"), "half")
-        self.assertNotEqual(self.server.sql("SELECT count() FROM op", "half"), "0\n")
-        self.call("store", "rm", self.url + "/half", self.name, *self.store)
-        self.assertEqual(self.server.sql("SELECT count() FROM op", "half"), "0\n")
-
     def test_who_may_not_make_databases_writes_into_one(self):
         self.call("store", "copy", self.capture, self.url + "/given", *self.store)
         url = f"clickhouse://writer@localhost:{self.server.secure}"
@@ -282,26 +311,6 @@ class ClickHouse(Rows):
         self.assert_same(url + "/given")
         self.call("store", "copy", self.capture, url + "/not_given", *self.store, code=3)
         self.call("table", self.name, "op", "--store", url + "/not_given", *self.store, code=3)
-
-    def test_columns_are_known_in_any_order(self):
-        self.call("store", "copy", self.capture, self.url + "/order", *self.store)
-        create = self.server.sql("SHOW CREATE TABLE evidence FORMAT TabSeparatedRaw", "order").rstrip("\n")
-        begin, end = create.index("(") + 1, create.index(") ENGINE")
-        columns = create[begin:end].split(", ")
-        self.assertGreater(len(columns), 5)
-        self.server.sql("DROP TABLE evidence", "order")
-        self.server.sql(create[:begin] + ", ".join(reversed(columns)) + create[end:], "order")
-        self.call("store", "copy", self.capture, self.url + "/order", *self.store)
-        self.assert_same(self.url + "/order")
-        self.server.sql("DROP TABLE evidence", "order")
-        self.server.sql(create[:begin] + ", ".join(columns[::-1] + ["other Int64"]) + create[end:], "order")
-        self.call("store", "copy", self.capture, self.url + "/order", *self.store, code=2)
-
-    def test_tables_of_another_version(self):
-        self.server.sql("CREATE DATABASE other")
-        self.server.sql("CREATE TABLE op (capture Int64, other Int64) ENGINE = Log", "other")
-        done = self.call("store", "copy", self.capture, self.url + "/other", *self.store, code=2)
-        self.assertIn("table op of the database other has other columns", done.stderr)
 
 
 class Aggregator(Rows):
@@ -493,6 +502,6 @@ class Aggregator(Rows):
 
 if __name__ == "__main__":
     if not found():
-        print("clickhouse: skipped, no clickhouse-server here (apt-get install clickhouse-server)")
+        print("clickhouse: skipped, " + LACKS)
         sys.exit(77)
     unittest_run.main(verbosity=1)
