@@ -5,16 +5,22 @@
  *
  *     DIR, or ID with --data: joined in this process (aggregator/deliver)
  *     ID                    : joined by the aggregator, fetched (present.c)
+ *     ID with --store       : read from the rows that are in a database, whoever joined them
  */
+#include "aggregator/deliver/rows.h"
 #include "cli/cli.h"
 #include "cli/present.h"
+#include "cli/store.h"
 #include "cli/verbs.h"
 #include "common/client/client.h"
+
+#include <string.h>
 
 static const char verb[] = "report";
 
 static struct {
     const char *out_dir, *data, *connect;
+    struct rs_clickhouse_options store; /* its url NULL: none */
     struct rs_report_options how;
 } words = {.how = {.fail_above = -1}};
 
@@ -36,9 +42,45 @@ static int report_folder(const char *capture_dir)
     return code;
 }
 
+/* The rows are what was joined, by whoever did: what else could be asked for is not in them. */
+static enum rs_status check_store(struct rs_err *err)
+{
+    static const char *const others[] = {"data", "connect", "assume-common-clock", "out"};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        if (rs_args_was_given(others[i]))
+            return rs_err_set(err, RS_INVALID,
+                              "--store reads the report from rows as they were joined: --%s is not "
+                              "for it%s",
+                              others[i],
+                              strcmp(others[i], "out") == 0 ? "; rankscope table reads the others"
+                                                            : "");
+    return RS_OK;
+}
+
+static int report_store(const char *capture)
+{
+    struct rs_err err = {0};
+    struct rs_row_store *rows = NULL;
+    struct rs_deliver_result result = {.is_partial = false};
+    const struct rs_deliver_options how = {.report = rs_cli_report_kind(&words.how),
+                                           .style = rs_cli_style()};
+    enum rs_status status = check_store(&err);
+    if (status == RS_OK)
+        status = rs_clickhouse_open(&words.store, capture, RS_ROWS_READ, &rows, &err);
+    if (status == RS_OK)
+        status = rs_deliver_report_of_rows(rows, &how, &result, &err);
+    const int code =
+        status == RS_OK ? rs_cli_present(verb, &result, NULL, &words.how) : rs_cli_fail(verb, &err);
+    rs_row_store_close(&rows);
+    rs_deliver_result_fini(&result);
+    return code;
+}
+
 static int report(char **operands)
 {
     struct rs_err err = {0};
+    if (words.store.url)
+        return report_store(operands[0]);
     struct rs_client_place place;
     if (rs_client_place_of(operands[0], words.data, words.connect, &place, &err) < 0)
         return rs_cli_fail(verb, &err);
@@ -51,6 +93,8 @@ static int report(char **operands)
 static const struct rs_arg options[] = {
     RS_OPT_TEXT("out", 'o', &words.out_dir, "DIR", "write the deliverables into DIR, which is created"),
     RS_CLI_DATA_ARG(&words.data),
+    RS_OPT_TEXT("store", 0, &words.store.url, "URL", "read it from the rows that are in this ClickHouse, without any aggregator"),
+    RS_CLI_STORE_ARGS(&words.store),
     RS_CLI_CONNECT_ARGS(&words.connect),
     RS_CLI_COMMON_CLOCK_ARG(&words.how.assume_common_clock),
     RS_OPT_FLAG("json", 0, &words.how.as_json, "print report.json instead of the text"),
@@ -65,6 +109,7 @@ const struct rs_args rs_grammar_report = {
         "  rankscope report 20260102-030405-a1b2c3 -o out\n"
         "  rankscope report 20260102-030405-a1b2c3 --connect 127.0.0.1:7070 -o out\n"
         "  rankscope report /srv/rankscope/captures/20260102-030405-a1b2c3 --json\n"
+        "  rankscope report 20260102-030405-a1b2c3 --store clickhouse://rankscope@db/rankscope\n"
         "\n"
         "Exit: 0 complete, 1 partial (what is missing is named), 2 no such capture, 3 refused,\n"
         "4 no aggregator answers, 5 --fail-above.\n"};

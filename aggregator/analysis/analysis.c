@@ -98,6 +98,7 @@ enum rs_status join_row(struct join *join, size_t summary, uint32_t op_index)
 struct whole {
     struct rs_analysis analysis; /* first: the two have one address */
     const struct rs_summary **summaries;
+    struct rs_summary *owned; /* of an analysis that was read from rows; else NULL */
 };
 
 static int compare_summaries(const void *left, const void *right)
@@ -419,6 +420,66 @@ static enum rs_status run(struct join *join)
     return status;
 }
 
+static void find_recording(struct rs_analysis *out)
+{
+    struct rs_job_recording *most = &out->recording;
+    for (size_t i = 0; i < out->summary_count; i++) {
+        const struct rs_summary *summary = out->summaries[i];
+        const struct rs_trace_info *trace = &summary->trace;
+        if (!trace->has_time_base || trace->written_ns <= summary->span_end ||
+            summary->span_end <= summary->span_start)
+            continue;
+        rs_dur recorded, writing, whole; /* what comes from outside may be as far apart as can be */
+        if (__builtin_sub_overflow(summary->span_end, summary->span_start, &recorded) ||
+            __builtin_sub_overflow(trace->written_ns, summary->span_end, &writing) ||
+            __builtin_add_overflow(recorded, writing, &whole))
+            continue;
+        if (most->rank_count++ == 0 || whole > most->recorded + most->writing) {
+            most->rank = trace->rank;
+            most->recorded = recorded;
+            most->writing = writing;
+        }
+    }
+}
+
+static void count_unfinished(struct rs_analysis *out)
+{
+    for (size_t i = 0; i < out->row_count; i++) {
+        const struct rs_job_row *row = &out->rows[i];
+        out->unfinished_count +=
+            (out->summaries[row->summary]->ops[row->op_index].flags & RS_OP_UNFINISHED) != 0;
+    }
+}
+
+enum rs_status analysis_begin(struct rs_summary *summaries, size_t count, bool is_triggered,
+                              struct rs_analysis **analysis_p, struct rs_err *err)
+{
+    struct rs_analysis *out = rs_mem_calloc(1, sizeof(struct whole));
+    const struct rs_summary **list = rs_mem_calloc(count + 1, sizeof(void *));
+    enum rs_status status = out && list ? RS_OK : RS_NOMEM;
+    for (size_t s = 0; list && s < count; s++) {
+        list[s] = &summaries[s];
+    }
+    if (status == RS_OK) {
+        status = lay_out(out, list, count, err);
+    }
+    if (status == RS_OK) {
+        status = count_world(out);
+    }
+    if (status == RS_OK) {
+        status = count_steps(out, is_triggered);
+    }
+    rs_mem_free(list);
+    if (status != RS_OK) {
+        rs_analysis_free(&out);
+        return status == RS_NOMEM ? rs_err_set(err, RS_NOMEM, "no memory for %zu ranks", count)
+                                  : status;
+    }
+    ((struct whole *)out)->owned = summaries;
+    *analysis_p = out;
+    return RS_OK;
+}
+
 enum rs_status rs_analysis_new(const struct rs_summary *const *summaries, size_t summary_count,
                                const struct rs_analysis_options *options,
                                struct rs_analysis **analysis_p, struct rs_err *err)
@@ -447,6 +508,8 @@ enum rs_status rs_analysis_new(const struct rs_summary *const *summaries, size_t
         rs_analysis_free(&out);
         return status;
     }
+    count_unfinished(out);
+    find_recording(out);
     *analysis_p = out;
     return RS_OK;
 }
@@ -469,7 +532,13 @@ void rs_analysis_free(struct rs_analysis **analysis_p)
         rs_mem_free(out->groups[g].ranks);
     }
     free_texts(out->notes, out->note_count);
-    rs_mem_free(((struct whole *)out)->summaries);
+    struct whole *whole = (struct whole *)out;
+    for (size_t s = 0; whole->owned && s < out->summary_count; s++) {
+        rs_summary_fini(&whole->owned[s]);
+    }
+    rs_mem_free(whole->owned);
+    rs_mem_free(whole->summaries);
+    rs_mem_free(out->figures);
     rs_mem_free(out->ranks);
     rs_mem_free(out->clocks);
     rs_mem_free(out->missing_ranks);

@@ -96,9 +96,26 @@ struct rs_job_rank {
     size_t step_base;     /* its first entry in step_p2p_wait */
 };
 
+/* How long was recorded, and from then until the profile was written to its end: of the rank where both took longest. */
+struct rs_job_recording {
+    size_t
+        rank_count; /* where it is known: of ranks whose profile was written for us; 0: nowhere */
+    int32_t rank;
+    rs_dur recorded, writing;
+};
+
 struct rs_analysis_options {
     bool assume_common_clock; /* --assume-common-clock */
     bool is_triggered;        /* profilers were switched on and off inside running programs */
+};
+
+/* What all members of an operation say together. */
+struct rs_job_op_figures {
+    int64_t bytes;         /* nccl-tests' size; -1 unknown */
+    rs_dur longest_ns;     /* longest transfer of a member; -1: a member's is unknown */
+    const char *transport; /* lives in a summary; "SEVERAL": they differ; NULL unknown */
+    int64_t root_no;       /* the root's place in the group; -1 unknown */
+    bool has_hops;         /* a member recorded what it moved, hop by hop */
 };
 
 struct rs_analysis {
@@ -117,6 +134,10 @@ struct rs_analysis {
     size_t op_count;
     struct rs_job_row *rows; /* sorted by op, rank */
     size_t row_count;
+    struct rs_job_op_figures
+        *figures;             /* by operation, of an analysis that was read from rows; else NULL */
+    int64_t unfinished_count; /* rows whose end is not in the recording */
+    struct rs_job_recording recording;
     rs_dur *step_p2p_wait;     /* [sum over summaries of step_count], see rs_analysis_p2p_wait() */
     struct rs_job_link *links; /* sorted by src, dst */
     size_t link_count;
@@ -154,14 +175,6 @@ RS_MUST_CHECK enum rs_status rs_analysis_messages(const struct rs_analysis *anal
                                                   size_t op_index, rs_analysis_message_fn *visit,
                                                   void *self);
 
-/* What all members of an operation say together. */
-struct rs_job_op_figures {
-    int64_t bytes;         /* nccl-tests' size; -1 unknown */
-    rs_dur longest_ns;     /* longest transfer of a member; -1: a member's is unknown */
-    const char *transport; /* lives in a summary; "SEVERAL": they differ; NULL unknown */
-    int64_t root_no;       /* the root's place in the group; -1 unknown */
-    bool has_hops;         /* a member recorded what it moved, hop by hop */
-};
 struct rs_job_op_figures rs_analysis_op_figures(const struct rs_analysis *analysis,
                                                 const struct rs_job_op *op);
 

@@ -92,6 +92,11 @@ RS_MUST_CHECK enum rs_status join_pool(struct join *join, size_t count, uint32_t
 RS_MUST_CHECK enum rs_status join_note(struct join *join, const char *format, ...) RS_PRINTF(2, 3);
 
 /* steps.c: edges, mean_step_ns and complete_steps; what is to be said of edges. */
+/* An analysis of these ranks with what is counted of them and their steps, and without a join; from RS_OK on the summaries are its own.
+ * RS_INVALID, RS_NOMEM. */
+RS_MUST_CHECK enum rs_status analysis_begin(struct rs_summary *summaries, size_t count,
+                                            bool is_triggered, struct rs_analysis **analysis_p,
+                                            struct rs_err *err);
 RS_MUST_CHECK enum rs_status count_steps(struct rs_analysis *out, bool is_triggered);
 RS_MUST_CHECK enum rs_status note_edges(struct join *join);
 /* apart.c: who recorded at another time than most. */

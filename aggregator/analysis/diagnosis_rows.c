@@ -1,46 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A diagnosis as rows: finding, finding_place, evidence, diagnosis, wait_cause, unjudged.
+ * A diagnosis as rows: finding, finding_place, evidence and the same of who came closest (undecided), diagnosis, wait_cause, unjudged.
  *
  * Findings are numbered from 1 in the order of fixing; those that are not worth fixing follow. Words of kinds are
  * stored as texts, since they are few and people read these tables. Sentences are made when a report is printed.
  */
 #include "aggregator/analysis/rows_priv.h"
 
-static const char *place_kind_text(enum rs_place_kind kind)
+#include <stdio.h>
+
+/* Findings in the order of their numbers, and the tables that they go into. */
+struct list {
+    const struct rs_finding *findings, *behind; /* those not worth fixing */
+    size_t count, behind_count;
+    const struct rs_table *table, *places, *evidence;
+};
+
+static size_t count_of(const struct list *list)
 {
-    switch (kind) {
-    case RS_PLACE_RANK:
-        return "rank";
-    case RS_PLACE_PAIR:
-        return "pair";
-    case RS_PLACE_LINK:
-        return "link";
-    case RS_PLACE_GROUP:
-        return "group";
-    case RS_PLACE_STAGE:
-        return "stage";
-    case RS_PLACE_HOST:
-        return "host";
-    case RS_PLACE_OP:
-        return "op";
-    case RS_PLACE_WORKER:
-        return "worker";
-    }
-    return "unknown";
+    return list->count + list->behind_count;
 }
 
-/* Findings and, behind them, those not worth fixing. */
-static size_t count_of(const struct rs_diagnosis *diagnosis)
+static const struct rs_finding *finding_at(const struct list *list, size_t index)
 {
-    return diagnosis->finding_count + diagnosis->not_worth_count;
-}
-
-static const struct rs_finding *finding_at(const struct rs_diagnosis *diagnosis, size_t index)
-{
-    return index < diagnosis->finding_count
-               ? &diagnosis->findings[index]
-               : &diagnosis->not_worth_fixing[index - diagnosis->finding_count];
+    return index < list->count ? &list->findings[index] : &list->behind[index - list->count];
 }
 
 static int64_t group_id_of(const struct rows_filler *filler, uint32_t group)
@@ -75,18 +58,17 @@ static void fill_finding(struct rows_filler *filler, const struct rs_finding *fi
     row->more_steps = finding->more_steps;
 }
 
-static enum rs_status put_findings(struct rows_filler *filler)
+static enum rs_status put_findings(struct rows_filler *filler, const struct list *list)
 {
-    const struct rs_diagnosis *diagnosis = filler->analysis->diagnosis;
-    rows_of(filler, &rs_table_finding);
-    for (size_t i = 0; i < count_of(diagnosis); i++) {
+    rows_of(filler, list->table);
+    for (size_t i = 0; i < count_of(list); i++) {
         struct rs_row_finding *row = rows_add(filler);
         if (!row)
             return rows_failed(filler);
         row->capture = filler->capture;
         row->finding_no = (int64_t)i + 1;
-        row->is_worth_fixing = i < diagnosis->finding_count;
-        fill_finding(filler, finding_at(diagnosis, i), row);
+        row->is_worth_fixing = i < list->count;
+        fill_finding(filler, finding_at(list, i), row);
     }
     return rows_flush(filler);
 }
@@ -101,7 +83,7 @@ static enum rs_status put_place(struct rows_filler *filler, size_t finding, size
     row->finding_no = (int64_t)finding + 1;
     row->place_no = (int64_t)number;
     row->is_also = is_also;
-    rs_block_text(&filler->block, &row->where_kind, place_kind_text(place->kind));
+    rs_block_text(&filler->block, &row->where_kind, rs_place_kind_text(place->kind));
     row->rank = rows_not_negative(place->rank);
     row->src = rows_not_negative(place->src);
     row->dst = rows_not_negative(place->dst);
@@ -112,13 +94,12 @@ static enum rs_status put_place(struct rows_filler *filler, size_t finding, size
     return RS_OK;
 }
 
-static enum rs_status put_places(struct rows_filler *filler)
+static enum rs_status put_places(struct rows_filler *filler, const struct list *list)
 {
-    const struct rs_diagnosis *diagnosis = filler->analysis->diagnosis;
     enum rs_status status = RS_OK;
-    rows_of(filler, &rs_table_finding_place);
-    for (size_t i = 0; i < count_of(diagnosis) && status == RS_OK; i++) {
-        const struct rs_finding *finding = finding_at(diagnosis, i);
+    rows_of(filler, list->places);
+    for (size_t i = 0; i < count_of(list) && status == RS_OK; i++) {
+        const struct rs_finding *finding = finding_at(list, i);
         for (size_t k = 0; k < finding->place_count && status == RS_OK; k++)
             status = put_place(filler, i, k, &finding->places[k], false);
         for (size_t k = 0; k < finding->also_count && status == RS_OK; k++)
@@ -147,12 +128,11 @@ static void fill_evidence(struct rows_filler *filler, const struct rs_evidence *
     row->dur_ns = evidence->dur_ns;
 }
 
-static enum rs_status put_evidence(struct rows_filler *filler)
+static enum rs_status put_evidence(struct rows_filler *filler, const struct list *list)
 {
-    const struct rs_diagnosis *diagnosis = filler->analysis->diagnosis;
-    rows_of(filler, &rs_table_evidence);
-    for (size_t i = 0; i < count_of(diagnosis); i++) {
-        const struct rs_finding *finding = finding_at(diagnosis, i);
+    rows_of(filler, list->evidence);
+    for (size_t i = 0; i < count_of(list); i++) {
+        const struct rs_finding *finding = finding_at(list, i);
         for (size_t k = 0; k < finding->evidence_count; k++) {
             struct rs_row_evidence *row = rows_add(filler);
             if (!row)
@@ -166,14 +146,42 @@ static enum rs_status put_evidence(struct rows_filler *filler)
     return rows_flush(filler);
 }
 
+struct figure {
+    const char *figure;
+    double value;
+    bool is_known;
+};
+
+static enum rs_status put_figures_of(struct rows_filler *filler, const struct figure *figures,
+                                     size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct rs_row_diagnosis *row = rows_add(filler);
+        if (!row)
+            return rows_failed(filler);
+        row->capture = filler->capture;
+        row->figure = NULL;
+        rs_block_text(&filler->block, &row->figure, figures[i].figure);
+        if (figures[i].is_known)
+            row->value = figures[i].value;
+    }
+    return RS_OK;
+}
+
+/* Which reason it is that nobody is named has a row, 1; the others have none. */
+static enum rs_status put_silence(struct rows_filler *filler, enum rs_silence silence)
+{
+    char name[64];
+    const struct figure figure = {.figure = name, .value = 1, .is_known = true};
+    (void)snprintf(name, sizeof name, "silence_%s", rs_silence_text(silence));
+    return put_figures_of(filler, &figure, 1);
+}
+
 static enum rs_status put_figures(struct rows_filler *filler)
 {
     const struct rs_diagnosis *d = filler->analysis->diagnosis;
-    const struct {
-        const char *figure;
-        double value;
-        bool is_known;
-    } figures[] = {
+    const struct rs_job_recording *recording = &filler->analysis->recording;
+    const struct figure figures[] = {
         {"loss_step_ns", (double)d->loss.step_ns, d->replay.is_known},
         {"loss_ideal_ns", (double)d->loss.ideal_ns, d->loss.is_known},
         {"loss_recoverable_ns", (double)d->loss.recoverable_ns, d->loss.is_known},
@@ -196,19 +204,23 @@ static enum rs_status put_figures(struct rows_filler *filler)
          d->sensitivity.smallest_factor > 0},
         {"judged_ranks", (double)d->judged_ranks, true},
         {"judged_steps", (double)d->judged_steps, true},
+        {"waiting_seen_total_ns", (double)d->waiting.total_ns, true}, /* these three at least */
+        {"waiting_seen_by_design_ns", (double)d->waiting.by_design_ns, true},
+        {"waiting_seen_absorbed_ns", (double)d->waiting.absorbed_ns, true},
+        {"lost_operations", (double)d->lost_ops, true},
+        {"replay_clock_bound_ns", (double)d->replay.clock_bound_ns, d->replay.clock_bound_ns > 0},
+        {"replay_clock_meetings", d->replay.clock_meetings, d->replay.clock_bound_ns > 0},
+        {"recording_ranks", (double)recording->rank_count, true},
+        {"recording_rank", recording->rank, recording->rank_count > 0},
+        {"recording_recorded_ns", (double)recording->recorded, recording->rank_count > 0},
+        {"recording_writing_ns", (double)recording->writing, recording->rank_count > 0},
+        {"unfinished_members", (double)filler->analysis->unfinished_count, true},
     };
     rows_of(filler, &rs_table_diagnosis);
-    for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++) {
-        struct rs_row_diagnosis *row = rows_add(filler);
-        if (!row)
-            return rows_failed(filler);
-        row->capture = filler->capture;
-        row->figure = NULL;
-        rs_block_text(&filler->block, &row->figure, figures[i].figure);
-        if (figures[i].is_known)
-            row->value = figures[i].value;
-    }
-    return rows_flush(filler);
+    enum rs_status status = put_figures_of(filler, figures, sizeof figures / sizeof figures[0]);
+    if (status == RS_OK)
+        status = put_silence(filler, d->silence);
+    return status == RS_OK ? rows_flush(filler) : status;
 }
 
 static enum rs_status put_causes(struct rows_filler *filler)
@@ -222,7 +234,7 @@ static enum rs_status put_causes(struct rows_filler *filler)
             return rows_failed(filler);
         row->capture = filler->capture;
         row->cause_no = (int64_t)i;
-        if (cause->finding < count_of(diagnosis))
+        if (cause->finding < diagnosis->finding_count + diagnosis->not_worth_count)
             row->finding_no = (int64_t)cause->finding + 1;
         row->caused_ns = cause->caused_ns;
         row->indirect_ns = cause->indirect_ns;
@@ -248,19 +260,40 @@ static enum rs_status put_unjudged(struct rows_filler *filler)
     return rows_flush(filler);
 }
 
+static enum rs_status put_list(struct rows_filler *filler, const struct list *list)
+{
+    enum rs_status status = put_findings(filler, list);
+    if (status == RS_OK)
+        status = put_places(filler, list);
+    return status == RS_OK ? put_evidence(filler, list) : status;
+}
+
 enum rs_status rows_put_findings(struct rows_filler *filler)
 {
-    enum rs_status status = put_findings(filler);
-    if (status == RS_OK)
-        status = put_places(filler);
-    return status == RS_OK ? put_evidence(filler) : status;
+    const struct rs_diagnosis *diagnosis = filler->analysis->diagnosis;
+    const struct list list = {.findings = diagnosis->findings,
+                              .count = diagnosis->finding_count,
+                              .behind = diagnosis->not_worth_fixing,
+                              .behind_count = diagnosis->not_worth_count,
+                              .table = &rs_table_finding,
+                              .places = &rs_table_finding_place,
+                              .evidence = &rs_table_evidence};
+    return put_list(filler, &list);
 }
 
 enum rs_status rows_put_diagnosis(struct rows_filler *filler)
 {
-    if (!filler->analysis->diagnosis)
+    const struct rs_diagnosis *diagnosis = filler->analysis->diagnosis;
+    if (!diagnosis)
         return RS_OK;
+    const struct list undecided = {.findings = diagnosis->undecided,
+                                   .count = diagnosis->undecided_count,
+                                   .table = &rs_table_undecided,
+                                   .places = &rs_table_undecided_place,
+                                   .evidence = &rs_table_undecided_evidence};
     enum rs_status status = rows_put_findings(filler);
+    if (status == RS_OK)
+        status = put_list(filler, &undecided);
     if (status == RS_OK)
         status = put_figures(filler);
     if (status == RS_OK)

@@ -87,6 +87,26 @@ const char *rs_unjudged_text(enum rs_unjudged_why why)
     return texts[why];
 }
 
+const char *rs_place_kind_text(enum rs_place_kind kind)
+{
+    static const char *const texts[] = {
+        [RS_PLACE_RANK] = "rank",   [RS_PLACE_PAIR] = "pair",     [RS_PLACE_LINK] = "link",
+        [RS_PLACE_GROUP] = "group", [RS_PLACE_STAGE] = "stage",   [RS_PLACE_HOST] = "host",
+        [RS_PLACE_OP] = "op",       [RS_PLACE_WORKER] = "worker",
+    };
+    return texts[kind];
+}
+
+const char *rs_silence_text(enum rs_silence silence)
+{
+    static const char *const texts[] = {
+        [RS_SILENCE_NONE] = "none",       [RS_SILENCE_FEW_RANKS] = "few_ranks",
+        [RS_SILENCE_NO_STEP] = "no_step", [RS_SILENCE_NO_PEERS] = "no_peers",
+        [RS_SILENCE_NOTHING] = "nothing",
+    };
+    return texts[silence];
+}
+
 static void places_free(struct rs_place *places, size_t count)
 {
     for (size_t i = 0; i < count; i++) {

@@ -62,6 +62,7 @@ enum rs_place_kind {
     RS_PLACE_OP,     /* text: name of a kernel or operator */
     RS_PLACE_WORKER, /* of an operation table: data parallel copy and stage */
 };
+const char *rs_place_kind_text(enum rs_place_kind kind); /* "rank" */
 
 struct rs_place {
     enum rs_place_kind kind;
@@ -191,6 +192,7 @@ enum rs_silence {
     RS_SILENCE_NO_PEERS,  /* every rank is one of its kind */
     RS_SILENCE_NOTHING,   /* judged, and nothing stands out */
 };
+const char *rs_silence_text(enum rs_silence silence); /* "few_ranks" */
 
 struct rs_diagnosis {
     struct rs_finding *findings;

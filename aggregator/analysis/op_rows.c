@@ -60,6 +60,8 @@ static int64_t place_in(const struct rs_job_group *group, int32_t rank)
 struct rs_job_op_figures rs_analysis_op_figures(const struct rs_analysis *analysis,
                                                 const struct rs_job_op *op)
 {
+    if (analysis->figures)
+        return analysis->figures[op - analysis->ops];
     const struct rs_job_group *group =
         op->group == RS_NO_GROUP ? NULL : &analysis->groups[op->group];
     struct rs_job_op_figures figures = {.bytes = -1, .longest_ns = 0, .root_no = -1};

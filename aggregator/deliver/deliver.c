@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "aggregator/deliver/deliver.h"
 
+#include "aggregator/analysis/from_rows.h"
+#include "aggregator/analysis/rows.h"
+#include "aggregator/deliver/rows.h"
 #include "common/base/mem.h"
 #include "common/reduce/summary_merge.h"
 
@@ -212,6 +215,24 @@ static int64_t last_common_step(const struct rs_analysis *analysis)
     return common;
 }
 
+/* The report, and what of it is wanted apart. */
+static enum rs_status report_of(const struct rs_analysis *analysis,
+                                const struct rs_deliver_options *options,
+                                struct rs_deliver_result *result, struct rs_err *err)
+{
+    enum rs_status status = render(analysis, options, &result->report, err);
+    result->shares = rs_mem_calloc(analysis->diagnosis->finding_count + 1, sizeof *result->shares);
+    if (!result->shares)
+        return status < 0 ? status : no_memory(err);
+    for (size_t i = 0; i < analysis->diagnosis->finding_count; i++)
+        result->shares[result->share_count++] = analysis->diagnosis->findings[i].share;
+    if (status == RS_OK && analysis->diagnosis->finding_count)
+        rs_output_finding_line(&analysis->diagnosis->findings[0], &result->headline);
+    result->rank_count = analysis->summary_count;
+    result->last_step = last_common_step(analysis);
+    return status;
+}
+
 static enum rs_status hand_over(const struct rs_deliver *deliver,
                                 const struct rs_analysis *analysis,
                                 const struct rs_deliver_options *options,
@@ -233,20 +254,9 @@ static enum rs_status hand_over(const struct rs_deliver *deliver,
         status = rs_output_rows(&input, options->rows, err);
     if (status == RS_OK && options->out_dir)
         status = rs_output_write(&input, options->out_dir, err);
-    if (status == RS_OK)
-        status = render(analysis, options, &result->report, err);
-    result->shares = rs_mem_calloc(analysis->diagnosis->finding_count + 1, sizeof *result->shares);
-    if (!result->shares)
-        return status < 0 ? status : no_memory(err);
-    for (size_t i = 0; i < analysis->diagnosis->finding_count; i++)
-        result->shares[result->share_count++] = analysis->diagnosis->findings[i].share;
-    if (status == RS_OK && analysis->diagnosis->finding_count)
-        rs_output_finding_line(&analysis->diagnosis->findings[0], &result->headline);
-    result->rank_count = analysis->summary_count;
     result->recording_count = deliver->recording_count;
     result->waiting_count = deliver->waiting_count;
-    result->last_step = last_common_step(analysis);
-    return status;
+    return status == RS_OK ? report_of(analysis, options, result, err) : status;
 }
 
 /* The list of missing ranks is bounded; a world size from a file is not. */
@@ -301,5 +311,43 @@ enum rs_status rs_deliver_finish(struct rs_deliver *deliver,
     }
     rs_analysis_free(&analysis);
     rs_mem_free(lent);
+    return status;
+}
+
+/* ---- of rows ---------------------------------------------------------------------------------------------------- */
+
+/* What is not whole is said by the rows of what was read. */
+static bool look_at_input(void *self, const struct rs_block *block, size_t count)
+{
+    bool *is_partial = self;
+    for (size_t i = 0; i < count; i++) {
+        const struct rs_row_input *row = rs_block_row(block, i);
+        *is_partial = *is_partial || (row->state && strcmp(row->state, "partial") == 0) ||
+                      (row->state && strcmp(row->state, "failed") == 0);
+    }
+    return !*is_partial;
+}
+
+enum rs_status rs_deliver_report_of_rows(struct rs_row_store *store,
+                                         const struct rs_deliver_options *options,
+                                         struct rs_deliver_result *result_p, struct rs_err *err)
+{
+    struct rs_deliver_result result = {.is_partial = false};
+    struct rs_analysis *analysis = NULL;
+    const struct rs_deliver_read inputs = {
+        .read = RS_READ_INPUTS, .take = look_at_input, .self = &result.is_partial};
+    enum rs_status status = rs_deliver_read_rows(store, &inputs, err);
+    if (status == RS_OK)
+        status = rs_analysis_read(store, RS_ROWS_CAPTURE, &analysis, err);
+    if (status == RS_OK)
+        status = report_of(analysis, options, &result, err);
+    if (status == RS_OK) {
+        result.is_partial = result.is_partial || analysis->missing_count ||
+                            analysis->world_size > (int64_t)analysis->summary_count;
+        *result_p = result;
+    } else {
+        rs_deliver_result_fini(&result);
+    }
+    rs_analysis_free(&analysis);
     return status;
 }

@@ -22,6 +22,12 @@ RS_MUST_CHECK enum rs_status rs_deliver_rows_open(const char *dir, bool assume_c
                                                   struct rs_err *err);
 void rs_deliver_rows_close(struct rs_deliver_rows *rows);
 
+/* The report of a capture whose rows are here and whose folder need not be: `report` of the options, and their style. As rs_analysis_read(). */
+RS_MUST_CHECK enum rs_status rs_deliver_report_of_rows(struct rs_row_store *store,
+                                                       const struct rs_deliver_options *options,
+                                                       struct rs_deliver_result *result_p,
+                                                       struct rs_err *err);
+
 struct rs_deliver_read {
     enum rs_read read;
     struct rs_read_filter filter; /* checked: rs_read_check_filter() */

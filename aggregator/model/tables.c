@@ -166,6 +166,15 @@ static const struct rs_column evidence_columns[] = {
 const struct rs_table rs_table_evidence = {"evidence", evidence_columns, COUNT_OF(evidence_columns),
                                            sizeof(struct rs_row_evidence)};
 
+const struct rs_table rs_table_undecided = {"undecided", finding_columns, COUNT_OF(finding_columns),
+                                            sizeof(struct rs_row_finding)};
+const struct rs_table rs_table_undecided_place = {"undecided_place", finding_place_columns,
+                                                  COUNT_OF(finding_place_columns),
+                                                  sizeof(struct rs_row_finding_place)};
+const struct rs_table rs_table_undecided_evidence = {"undecided_evidence", evidence_columns,
+                                                     COUNT_OF(evidence_columns),
+                                                     sizeof(struct rs_row_evidence)};
+
 #define RS_ROW rs_row_diagnosis
 static const struct rs_column diagnosis_columns[] = {
 #include "aggregator/model/tables/diagnosis.def"
@@ -397,6 +406,9 @@ const struct rs_table *const rs_tables[] = {&rs_table_rank,
                                             &rs_table_finding,
                                             &rs_table_finding_place,
                                             &rs_table_evidence,
+                                            &rs_table_undecided,
+                                            &rs_table_undecided_place,
+                                            &rs_table_undecided_evidence,
                                             &rs_table_diagnosis,
                                             &rs_table_wait_cause,
                                             &rs_table_unjudged,

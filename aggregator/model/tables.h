@@ -161,6 +161,10 @@ extern const struct rs_table rs_table_vendor_step;
 extern const struct rs_table rs_table_finding;
 extern const struct rs_table rs_table_finding_place;
 extern const struct rs_table rs_table_evidence;
+/* Of who came closest when nobody is named: rows are those of finding, finding_place and evidence. */
+extern const struct rs_table rs_table_undecided;
+extern const struct rs_table rs_table_undecided_place;
+extern const struct rs_table rs_table_undecided_evidence;
 extern const struct rs_table rs_table_diagnosis;
 extern const struct rs_table rs_table_wait_cause;
 extern const struct rs_table rs_table_unjudged;

@@ -268,29 +268,6 @@ static void count_ops(struct report *report)
         const struct rs_comm_op *own = &analysis->summaries[row->summary]->ops[row->op_index];
         report->rows++;
         report->rows_without_bytes += own->bytes < 0 && own->type != RS_OP_BARRIER;
-        report->rows_unfinished += (own->flags & RS_OP_UNFINISHED) != 0;
-    }
-}
-
-static void find_recording(struct report *report)
-{
-    struct report_recording *most = &report->recording;
-    for (size_t i = 0; i < report->analysis->summary_count; i++) {
-        const struct rs_summary *summary = report->analysis->summaries[i];
-        const struct rs_trace_info *trace = &summary->trace;
-        if (!trace->has_time_base || trace->written_ns <= summary->span_end ||
-            summary->span_end <= summary->span_start)
-            continue;
-        rs_dur recorded, writing, whole; /* what comes from outside may be as far apart as can be */
-        if (__builtin_sub_overflow(summary->span_end, summary->span_start, &recorded) ||
-            __builtin_sub_overflow(trace->written_ns, summary->span_end, &writing) ||
-            __builtin_add_overflow(recorded, writing, &whole))
-            continue;
-        if (most->rank_count++ == 0 || whole > most->recorded + most->writing) {
-            most->rank = trace->rank;
-            most->recorded = recorded;
-            most->writing = writing;
-        }
     }
 }
 
@@ -311,7 +288,6 @@ enum rs_status report_init(struct report *report_p, const struct rs_analysis *an
         return status;
     }
     count_ops(&report);
-    find_recording(&report);
     *report_p = report;
     return RS_OK;
 }

@@ -31,14 +31,6 @@ struct report_drop {
     int64_t count;
 };
 
-/* How long was recorded, and from then until the profile was written to its end: of the rank where both took longest. */
-struct report_recording {
-    size_t
-        rank_count; /* where it is known: of ranks whose profile was written for us; 0: nowhere */
-    int32_t rank;
-    rs_dur recorded, writing;
-};
-
 struct report {
     const struct rs_analysis *analysis;
     struct report_mean *means; /* by (rank, device); only where there are complete steps */
@@ -57,10 +49,9 @@ struct report {
     size_t partial_step_count;                       /* (rank, step) pairs */
     int64_t ops_matched, ops_partial, ops_unmatched; /* partial: matched with members missing */
     int64_t ops_without_wait;                        /* matched across clock domains */
-    int64_t rows, rows_without_bytes, rows_unfinished;
+    int64_t rows, rows_without_bytes;
     rs_dur caused_wait; /* of all ranks */
     int64_t timed_ops;  /* operations whose last arriver is known */
-    struct report_recording recording;
 };
 
 /* Keeps a pointer to the analysis. RS_NOMEM. `report_p` is initialised on RS_OK. */

@@ -352,7 +352,7 @@ static void put_drops(struct doc *doc, const struct report *report)
 }
 
 /* What a capture cost the job: it was slower than usual then. */
-static void put_recording(struct doc *doc, const struct report_recording *recording)
+static void put_recording(struct doc *doc, const struct rs_job_recording *recording)
 {
     char whole[UNIT_TEXT_BYTES], recorded[UNIT_TEXT_BYTES], writing[UNIT_TEXT_BYTES];
     if (!recording->rank_count)
@@ -391,7 +391,7 @@ static void put_known(struct doc *doc, const struct report *report)
     put_partial(doc, report);
     put_operations(doc, report);
     put_drops(doc, report);
-    put_recording(doc, &report->recording);
+    put_recording(doc, &report->analysis->recording);
     report_put_judged(doc, report);
     for (size_t i = 0; i < analysis->note_count; i++)
         doc_bullet(doc, "%s", analysis->notes[i]);

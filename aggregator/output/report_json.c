@@ -103,7 +103,7 @@ static void put_coverage(struct rs_json_out *json, const struct report *report)
     put_int(json, "without_wait", report->ops_without_wait, true);
     put_int(json, "rows", report->rows, true);
     put_int(json, "rows_without_bytes", report->rows_without_bytes, true);
-    put_int(json, "rows_unfinished", report->rows_unfinished, true);
+    put_int(json, "rows_unfinished", report->analysis->unfinished_count, true);
     rs_json_out_end(json);
     put_text(json, "clock", report_clock_text(analysis));
     rs_json_out_end(json);
@@ -130,7 +130,7 @@ static void put_steps(struct rs_json_out *json, const struct report *report)
 }
 
 /* Not there where it is not known: files that were found do not tell. */
-static void put_recording(struct rs_json_out *json, const struct report_recording *recording)
+static void put_recording(struct rs_json_out *json, const struct rs_job_recording *recording)
 {
     if (!recording->rank_count)
         return;
@@ -230,7 +230,7 @@ enum rs_status rs_output_report_json(const struct rs_analysis *analysis, struct 
     put_int(&json, "schema_version", RS_OUTPUT_SCHEMA_VERSION, true);
     report_json_diagnosis(&json, analysis);
     put_coverage(&json, &report);
-    put_recording(&json, &report.recording);
+    put_recording(&json, &analysis->recording);
     put_steps(&json, &report);
     put_arrivals(&json, &report);
     put_links(&json, &report);

@@ -244,8 +244,10 @@ static enum rs_status create_table(struct clickhouse_store *store, const struct 
     return status;
 }
 
+/* One that is not there is made, or left out: a table that is newer than the rows that are read. */
 static enum rs_status check_table(struct clickhouse_store *store, const struct rs_table *table,
-                                  const char *lines, enum rs_row_mode mode, struct rs_err *err)
+                                  const char *lines, enum rs_row_mode mode, bool *is_there_p,
+                                  struct rs_err *err)
 {
     struct rs_buf wanted = {0};
     enum rs_status status = RS_OK;
@@ -253,14 +255,12 @@ static enum rs_status check_table(struct clickhouse_store *store, const struct r
     put_columns(table, &wanted);
     (void)rs_buf_text(&wanted);
     const bool is_fine = !wanted.failed && is_as_wanted(&wanted, lines, table->name, &count);
+    *is_there_p = *is_there_p || count || mode == RS_ROWS_WRITE;
     if (wanted.failed)
         status = no_memory(err);
     else if (!count && mode == RS_ROWS_WRITE)
         status = create_table(store, table, err);
-    else if (!count)
-        status = rs_err_set(err, RS_NOTFOUND, "no rows were written into the database %s",
-                            clickhouse_link_database(store->link));
-    else if (!is_fine)
+    else if (count && !is_fine)
         status = rs_err_set(err, RS_VERSION,
                             "table %s of the database %s has other columns than this program's: "
                             "use another database",
@@ -293,8 +293,12 @@ static enum rs_status check_tables(struct clickhouse_store *store, enum rs_row_m
         if (status == RS_OK)
             status = clickhouse_ask(store->link, columns, &answer, err);
     }
+    bool is_there = false;
     for (size_t i = 0; rs_tables[i] && status == RS_OK; i++)
-        status = check_table(store, rs_tables[i], rs_buf_text(&answer), mode, err);
+        status = check_table(store, rs_tables[i], rs_buf_text(&answer), mode, &is_there, err);
+    if (status == RS_OK && !is_there)
+        status = rs_err_set(err, RS_NOTFOUND, "no rows were written into the database %s",
+                            clickhouse_link_database(store->link));
     rs_buf_fini(&answer);
     return status;
 }

@@ -18,7 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)')
 NOT_IN = {"cli": [("[ch]", re.compile(r"\bpthread_create\b"), "the verbs start no thread"),
                   ("h", re.compile(r"\bRankscope__"), "a header of the verbs holds no message of the wire")]}
-LINES = {"cli": 6946}
+LINES = {"cli": 6991}
 SYSTEM_RULES = {"grpc": {"common/wire"}, "sqlite3.h": None}
 
 

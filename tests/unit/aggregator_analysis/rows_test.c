@@ -2,6 +2,7 @@
 /* What a diagnosis says comes back from the tables as it went in; what is absent stays absent. */
 #include "aggregator/analysis/rows.h"
 
+#include "aggregator/analysis/from_rows.h"
 #include "common/base/mem.h"
 #include "tests/support/rs_test.h"
 
@@ -104,7 +105,10 @@ static void a_diagnosis_comes_back_from_its_tables(void **state)
                                      .not_worth_fixing = small,
                                      .not_worth_count = 1,
                                      .unjudged = unjudged,
-                                     .unjudged_count = 1};
+                                     .unjudged_count = 1,
+                                     .undecided = small,
+                                     .undecided_count = 1,
+                                     .silence = RS_SILENCE_NOTHING};
     diagnosis.waiting.caused = causes;
     diagnosis.waiting.cause_count = 2;
     diagnosis.replay.is_known = true;
@@ -121,6 +125,9 @@ static void a_diagnosis_comes_back_from_its_tables(void **state)
         assert_read(
             store, RS_READ_EVIDENCE,
             "3,1,0,own_work,computing,3,,,,\"gemm, \"\"large\"\"\",2680000,100000,,,4,5,,\n");
+        assert_read(store, RS_READ_UNDECIDED, "3,1,slow_group,weak,1,");
+        assert_read(store, RS_READ_UNDECIDED_PLACES, ",group,,,,,,");
+        assert_read(store, RS_READ_DIAGNOSIS, "3,silence_nothing,1\n");
         assert_read(store, RS_READ_DIAGNOSIS, "3,loss_step_ns,10000000\n");
         assert_read(store, RS_READ_DIAGNOSIS, "3,waiting_total_ns,\n");
         assert_read(store, RS_READ_WAIT_CAUSES, "3,0,1,70,7\n3,1,,30,0\n");
@@ -135,10 +142,202 @@ static void a_diagnosis_comes_back_from_its_tables(void **state)
     rs_row_store_close(&store);
 }
 
+/* ---- and again an analysis --------------------------------------------------------------------------------------- */
+
+/* One row of a table, all absent but for the capture, for a test to fill. */
+union any_row {
+    struct rs_row_capture capture;
+    struct rs_row_rank rank;
+    struct rs_row_comm_group group;
+    struct rs_row_op op;
+    struct rs_row_op_member member;
+    struct rs_row_finding finding;
+    struct rs_row_finding_place place;
+    struct rs_row_evidence evidence;
+    struct rs_row_diagnosis figure;
+    struct rs_row_wait_cause cause;
+    struct rs_row_unjudged unjudged;
+    struct rs_row_step_device step;
+};
+
+static void put(struct rs_writer *writer, const struct rs_table *table, const union any_row *row)
+{
+    assert_ok(rs_writer_put(writer, table, row, 1, NULL));
+}
+
+static union any_row a_row(const struct rs_table *table)
+{
+    union any_row row;
+    rs_row_clear(table, &row);
+    row.capture.capture = CAPTURE; /* each has it first */
+    return row;
+}
+
+/* A store with two ranks, a group and nothing else but what `more` puts into the unit of the capture, and of step 1. */
+struct more {
+    const struct rs_table *table;
+    union any_row row;
+    const struct rs_table *step_table;
+    union any_row step_row;
+};
+
+static struct rs_row_store *store_of(const struct more *more)
+{
+    struct rs_row_store *store = NULL;
+    struct rs_writer *writer = NULL;
+    const struct rs_unit capture = {.capture = CAPTURE, .kind = RS_UNIT_CAPTURE},
+                         step = {.capture = CAPTURE, .kind = RS_UNIT_STEP, .a = 1};
+    assert_ok(rs_row_store_open(NULL, RS_ROWS_PRIVATE, &store, NULL));
+    assert_ok(rs_store_begin(store, &capture, &writer, NULL));
+    union any_row row = a_row(&rs_table_capture);
+    row.capture.clock = "one";
+    put(writer, &rs_table_capture, &row);
+    row = a_row(&rs_table_comm_group);
+    row.group.group_id = 77;
+    row.group.name = group_name;
+    row.group.group_no = 0;
+    row.group.is_inferred = row.group.is_ambiguous = 0;
+    put(writer, &rs_table_comm_group, &row);
+    if (more->table)
+        put(writer, more->table, &more->row);
+    assert_ok(rs_writer_commit(&writer, NULL));
+    for (int rank = 0; rank < 2; rank++) {
+        const struct rs_unit unit = {.capture = CAPTURE, .kind = RS_UNIT_RANK, .a = rank};
+        assert_ok(rs_store_begin(store, &unit, &writer, NULL));
+        row = a_row(&rs_table_rank);
+        row.rank.rank = rank;
+        row.rank.part = row.rank.step_origin = row.rank.ops_last = 0;
+        row.rank.takes_part = 1;
+        row.rank.caused_wait_ns = row.rank.own_wait_ns = 5 * rank;
+        put(writer, &rs_table_rank, &row);
+        assert_ok(rs_writer_commit(&writer, NULL));
+    }
+    if (more->step_table) {
+        assert_ok(rs_store_begin(store, &step, &writer, NULL));
+        put(writer, more->step_table, &more->step_row);
+        assert_ok(rs_writer_commit(&writer, NULL));
+    }
+    return store;
+}
+
+static enum rs_status read_of(const struct more *more, struct rs_analysis **analysis_p)
+{
+    struct rs_row_store *store = store_of(more);
+    const enum rs_status status = rs_analysis_read(store, CAPTURE, analysis_p, NULL);
+    rs_row_store_close(&store);
+    return status;
+}
+
+static union any_row an_op(int64_t group_id)
+{
+    union any_row row = a_row(&rs_table_op);
+    row.op.step = 1;
+    row.op.group_id = group_id;
+    row.op.op_no = row.op.op = row.op.is_p2p = row.op.is_partial = row.op.has_hops = 0;
+    row.op.is_matched = row.op.has_wait = 1;
+    row.op.ranks_seen = 2;
+    return row;
+}
+
+static void rows_are_an_analysis_again(void **state)
+{
+    (void)state;
+    struct rs_analysis *analysis = NULL;
+    struct more more = {.table = &rs_table_unjudged, .step_table = &rs_table_op};
+    more.row = a_row(&rs_table_unjudged);
+    more.row.unjudged.row_no = 0;
+    more.row.unjudged.group_id = 77;
+    more.row.unjudged.why = "no_peers";
+    more.step_row = an_op(77);
+    assert_int_equal(read_of(&more, &analysis), RS_OK);
+    assert_int_equal(analysis->summary_count, 2);
+    assert_true(analysis->one_clock);
+    assert_int_equal(analysis->ranks[1].caused_wait, 5);
+    assert_int_equal(analysis->op_count, 1);
+    assert_int_equal(analysis->ops[0].group, 0);
+    assert_int_equal(analysis->ops[0].seq, -1);
+    assert_string_equal(analysis->groups[0].text, group_name);
+    assert_int_equal(analysis->diagnosis->unjudged_count, 1);
+    assert_int_equal(analysis->diagnosis->unjudged[0].group, 0);
+    assert_int_equal(analysis->diagnosis->unjudged[0].rank, RS_NULL);
+    assert_false(analysis->diagnosis->loss.is_known);
+    rs_analysis_free(&analysis);
+}
+
+/* A database may hold what anybody wrote into it. */
+static void rows_that_contradict_each_other_are_told(void **state)
+{
+    (void)state;
+    struct rs_analysis *analysis = NULL;
+    struct more finding = {.table = &rs_table_finding, .row = a_row(&rs_table_finding)};
+    finding.row.finding.finding_no = 1;
+    finding.row.finding.kind = "slow_everything";
+    finding.row.finding.confidence = "exact";
+    finding.row.finding.is_worth_fixing = finding.row.finding.steps_seen =
+        finding.row.finding.steps_hit = finding.row.finding.period = finding.row.finding.phase =
+            finding.row.finding.began = finding.row.finding.peers = finding.row.finding.more_steps =
+                0;
+    assert_int_equal(read_of(&finding, &analysis), RS_FORMAT);
+    finding.row.finding.kind = "slow_rank";
+    finding.row.finding.finding_no = 2; /* without a first */
+    assert_int_equal(read_of(&finding, &analysis), RS_FORMAT);
+    finding.row.finding.finding_no = 1;
+    assert_int_equal(read_of(&finding, &analysis), RS_OK);
+    rs_analysis_free(&analysis);
+
+    struct more place = {.table = &rs_table_finding_place, .row = a_row(&rs_table_finding_place)};
+    place.row.place.finding_no = 99;
+    place.row.place.place_no = place.row.place.is_also = 0;
+    place.row.place.where_kind = "rank";
+    assert_int_equal(read_of(&place, &analysis), RS_FORMAT);
+
+    struct more cause = {.table = &rs_table_wait_cause, .row = a_row(&rs_table_wait_cause)};
+    cause.row.cause.cause_no = cause.row.cause.caused_ns = cause.row.cause.indirect_ns = 0;
+    cause.row.cause.finding_no = 1;
+    assert_int_equal(read_of(&cause, &analysis), RS_FORMAT);
+
+    struct more unjudged_row = {.table = &rs_table_unjudged, .row = a_row(&rs_table_unjudged)};
+    unjudged_row.row.unjudged.row_no = 0;
+    unjudged_row.row.unjudged.why = "no_peers"; /* of nobody */
+    assert_int_equal(read_of(&unjudged_row, &analysis), RS_FORMAT);
+
+    struct more op = {.step_table = &rs_table_op,
+                      .step_row = an_op(78)}; /* there is no such group */
+    assert_int_equal(read_of(&op, &analysis), RS_FORMAT);
+    op.step_row = an_op(77);
+    op.step_row.op.op = 250;
+    assert_int_equal(read_of(&op, &analysis), RS_FORMAT);
+
+    struct more member = {.step_table = &rs_table_op_member,
+                          .step_row = a_row(&rs_table_op_member)};
+    member.step_row.member.step = 1;
+    member.step_row.member.group_id = 77;
+    member.step_row.member.op_no = member.step_row.member.rank = member.step_row.member.member_no =
+        member.step_row.member.op = member.step_row.member.stream =
+            member.step_row.member.call_order = member.step_row.member.call_ns =
+                member.step_row.member.start_ns = member.step_row.member.end_ns =
+                    member.step_row.member.is_partial = 0;
+    assert_int_equal(read_of(&member, &analysis), RS_FORMAT); /* of no operation */
+    assert_null(analysis);
+}
+
+static void without_ranks_there_is_no_report(void **state)
+{
+    (void)state;
+    struct rs_row_store *store = NULL;
+    struct rs_analysis *analysis = NULL;
+    assert_ok(rs_row_store_open(NULL, RS_ROWS_PRIVATE, &store, NULL));
+    assert_int_equal(rs_analysis_read(store, CAPTURE, &analysis, NULL), RS_NOTFOUND);
+    rs_row_store_close(&store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_diagnosis_comes_back_from_its_tables),
+        cmocka_unit_test(rows_are_an_analysis_again),
+        cmocka_unit_test(rows_that_contradict_each_other_are_told),
+        cmocka_unit_test(without_ranks_there_is_no_report),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
