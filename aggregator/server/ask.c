@@ -783,7 +783,7 @@ void ask_answer(struct session *session, const Rankscope__Ask *ask,
         ask_fetch(session, ask->fetch);
         return;
     case RANKSCOPE__ASK__MESSAGE_DOCUMENTS:
-        ask_documents(session, ask->documents);
+        ask_documents(session, ask->documents, NULL);
         return;
     case RANKSCOPE__ASK__MESSAGE_DOCUMENT:
         ask_document(session, ask->document);

@@ -2,7 +2,8 @@
 /*
  * Documents over a link. Two questions, each on a link of its own:
  *
- *     AskDocuments --> join pool: rs_documents_make() --> DocumentList (generation, names, sizes, SHA-256), last
+ *     AskDocuments --> join pool: rs_documents_make(), of the capture's folder, or rs_documents_make_of_rows(), where another
+ *                                 aggregator has that and is gone --> DocumentList (generation, names, sizes, SHA-256), last
  *     AskDocument  --> the pinned set of that generation --> read pool: a page --> Data --> sent? the next page --> ... last
  *
  * The thread of the links only passes on what the pools made: one page is under way at a time, and the next is read when the
@@ -12,6 +13,7 @@
 #include "aggregator/server/documents.h"
 #include "aggregator/server/live.h"
 #include "aggregator/server/server_priv.h"
+#include "aggregator/store/row_place.h"
 #include "common/base/file.h"
 #include "common/base/lend.h"
 #include "common/base/mem.h"
@@ -40,7 +42,10 @@ struct document_job {
     char capture[RS_STORE_ID_BYTES];
     char *capture_dir;
     struct rs_document_options options;
-    struct live *live;           /* NULL: closed */
+    struct live *live; /* NULL: closed */
+    bool is_elsewhere; /* its rows alone can be read from here; these three of it: */
+    int64_t version;
+    struct rs_row_notes notes;
     struct rs_document_set *set; /* pinned */
     /* a page */
     char *path;
@@ -52,6 +57,7 @@ struct document_job {
 static void free_job(struct document_job *job)
 {
     live_free(&job->live);
+    rs_row_notes_fini(&job->notes);
     rs_mem_free(job->capture_dir);
     rs_mem_free(job->path);
     rs_mem_free(job->bytes);
@@ -93,9 +99,26 @@ static enum rs_status options_of(const Rankscope__DocumentOptions *message,
 
 /* ---- the list ----------------------------------------------------------------------------------------------------- */
 
+static enum rs_status make_of_rows(struct document_job *job)
+{
+    struct rs_server *server = job->base.server;
+    struct rs_row_store *rows = NULL;
+    enum rs_status status =
+        rs_row_place_read(server->options.rows, job->capture, job->capture_dir, &rows, &job->err);
+    if (status == RS_OK)
+        status = rs_documents_make_of_rows(server->documents, job->capture, rows, job->version,
+                                           &job->options, &job->notes, &job->set, &job->err);
+    rs_row_store_close(&rows);
+    return status;
+}
+
 static void make_list(struct rs_pool_job *pool_job)
 {
     struct document_job *job = (struct document_job *)pool_job;
+    if (job->is_elsewhere) {
+        job->status = make_of_rows(job);
+        return;
+    }
     job->status = archiving_check(&job->base, job->capture, job->capture_dir, &job->err);
     if (job->status == RS_OK)
         job->status =
@@ -159,7 +182,15 @@ static void list_made(struct pool_job *base)
     free_job(job);
 }
 
-void ask_documents(struct session *session, const Rankscope__AskDocuments *ask)
+static enum rs_status take_other(struct document_job *job, const struct rs_fleet_capture *other)
+{
+    job->is_elsewhere = true;
+    job->version = other->version;
+    return rs_row_notes_take(other->notes, &job->notes, &job->err);
+}
+
+void ask_documents(struct session *session, const Rankscope__AskDocuments *ask,
+                   const struct rs_fleet_capture *other)
 {
     struct rs_server *server = session->server;
     struct document_job *job = rs_mem_calloc(1, sizeof *job);
@@ -178,11 +209,14 @@ void ask_documents(struct session *session, const Rankscope__AskDocuments *ask)
         if (!job->capture_dir || live_of(server, ask->capture, &job->live) < 0)
             status = rs_err_set(&job->err, RS_NOMEM, "out of memory");
     }
+    if (status == RS_OK && other)
+        status = take_other(job, other);
     job->base.finish = list_made;
     job->base.base.run = make_list;
     (void)snprintf(job->base.base.key, sizeof job->base.base.key, "%s", job->capture);
     if (status == RS_OK &&
-        archiving_put_join(session, &job->base, job->capture, job->capture_dir) < 0)
+        (other ? server_pool_put(session, server->join_pool, &job->base)
+               : archiving_put_join(session, &job->base, job->capture, job->capture_dir)) < 0)
         status = rs_err_set(&job->err, RS_LIMIT,
                             "too many wait for documents of this aggregator: try again");
     if (status < 0) {

@@ -9,6 +9,7 @@
 #include "aggregator/server/documents.h"
 
 #include "aggregator/archive/archive.h"
+#include "aggregator/deliver/rows.h"
 #include "aggregator/store/row_place.h"
 #include "common/base/file.h"
 #include "common/base/mem.h"
@@ -293,6 +294,32 @@ static enum rs_status digest_items(struct rs_document_set *set, struct rs_err *e
     return status;
 }
 
+/* The files that are in the set's folder become its items; what the result knows becomes the set's. */
+static enum rs_status list_files(struct rs_document_set *set, struct rs_deliver_result *result,
+                                 enum rs_status status, struct rs_err *err)
+{
+    if (status == RS_OK && set->options.report != RS_DELIVER_NO_REPORT)
+        status = write_report(set, &result->report, err);
+    if (status == RS_OK)
+        status = walk(set->dir, "", 0, add_file, set, err);
+    if (status == RS_OK && set->has_failed)
+        status = rs_err_set(err, RS_NOMEM, "out of memory");
+    if (status == RS_OK && set->count) { /* of rows alone there are no documents */
+        qsort(set->items, set->count, sizeof *set->items, by_name);
+        status = digest_items(set, err);
+    }
+    set->is_partial = set->is_partial || result->is_partial;
+    set->is_provisional = result->is_provisional;
+    set->shares = result->shares;
+    set->share_count = result->share_count;
+    result->shares = NULL;
+    const bool was_large = result->rank_count >= MANY_RANKS;
+    rs_deliver_result_fini(result);
+    if (was_large)
+        (void)malloc_trim(0); /* nobody needs it until the next is asked for */
+    return status;
+}
+
 static enum rs_status fill_set(struct rs_document_set *set, const char *capture_dir,
                                const struct rs_deliver_live *live, struct rs_err *err)
 {
@@ -308,26 +335,23 @@ static enum rs_status fill_set(struct rs_document_set *set, const char *capture_
     if (status == RS_OK)
         status = rs_deliver_capture(capture_dir, &how, take_line, set, &result, err);
     rs_row_store_close(&how.rows);
-    if (status == RS_OK && set->options.report != RS_DELIVER_NO_REPORT)
-        status = write_report(set, &result.report, err);
+    return list_files(set, &result, status, err);
+}
+
+/* What its owner noted of the rows is told as it is. */
+static enum rs_status fill_set_of_rows(struct rs_document_set *set, struct rs_row_store *rows,
+                                       const struct rs_row_notes *notes, struct rs_err *err)
+{
+    struct rs_deliver_result result = {0};
+    const struct rs_deliver_options how = {.report = set->options.report,
+                                           .style = set->options.style};
+    enum rs_status status = rs_file_make_dirs(set->dir, 0700, err);
+    for (size_t i = 0; i < notes->count; i++)
+        take_line(set, notes->lines[i]);
+    set->is_partial = notes->is_partial;
     if (status == RS_OK)
-        status = walk(set->dir, "", 0, add_file, set, err);
-    if (status == RS_OK && set->has_failed)
-        status = rs_err_set(err, RS_NOMEM, "out of memory");
-    if (status == RS_OK && set->count) { /* of rows alone there are no documents */
-        qsort(set->items, set->count, sizeof *set->items, by_name);
-        status = digest_items(set, err);
-    }
-    set->is_partial = result.is_partial;
-    set->is_provisional = result.is_provisional;
-    set->shares = result.shares;
-    set->share_count = result.share_count;
-    result.shares = NULL;
-    const bool was_large = result.rank_count >= MANY_RANKS;
-    rs_deliver_result_fini(&result);
-    if (was_large)
-        (void)malloc_trim(0); /* nobody needs it until the next is asked for */
-    return status;
+        status = rs_deliver_report_of_rows(rows, &how, &result, err);
+    return list_files(set, &result, status, err);
 }
 
 /* Takes what is too much out of the list: unpinned, oldest use first. Under the lock. */
@@ -388,6 +412,19 @@ static struct rs_document_set *new_set(struct rs_documents *documents, const cha
     return NULL;
 }
 
+static void keep_set(struct rs_documents *documents, struct rs_document_set *set)
+{
+    (void)pthread_mutex_lock(&documents->lock);
+    set->used_at = ++documents->clock;
+    set->next = documents->sets;
+    documents->sets = set;
+    documents->bytes += set->bytes;
+    documents->set_count++;
+    struct rs_document_set *gone = take_surplus(documents);
+    (void)pthread_mutex_unlock(&documents->lock);
+    drop_all(gone);
+}
+
 enum rs_status rs_documents_make(struct rs_documents *documents, const char *capture,
                                  const char *capture_dir, const struct rs_document_options *options,
                                  const struct rs_deliver_live *live, struct rs_document_set **set_p,
@@ -417,15 +454,31 @@ enum rs_status rs_documents_make(struct rs_documents *documents, const char *cap
         drop_set(set);
         return status;
     }
-    (void)pthread_mutex_lock(&documents->lock);
-    set->used_at = ++documents->clock;
-    set->next = documents->sets;
-    documents->sets = set;
-    documents->bytes += set->bytes;
-    documents->set_count++;
-    struct rs_document_set *gone = take_surplus(documents);
-    (void)pthread_mutex_unlock(&documents->lock);
-    drop_all(gone);
+    keep_set(documents, set);
+    *set_p = set;
+    return RS_OK;
+}
+
+enum rs_status rs_documents_make_of_rows(struct rs_documents *documents, const char *capture,
+                                         struct rs_row_store *rows, int64_t version,
+                                         const struct rs_document_options *options,
+                                         const struct rs_row_notes *notes,
+                                         struct rs_document_set **set_p, struct rs_err *err)
+{
+    RS_ON_THREAD(JOIN);
+    const uint64_t generation = XXH64(&version, sizeof version, 2);
+    *set_p = rs_documents_find(documents, capture, options, generation);
+    if (*set_p)
+        return RS_OK;
+    struct rs_document_set *set = new_set(documents, capture, "", options, generation);
+    if (!set)
+        return rs_err_set(err, RS_NOMEM, "out of memory");
+    const enum rs_status status = fill_set_of_rows(set, rows, notes, err);
+    if (status < 0) {
+        drop_set(set);
+        return status;
+    }
+    keep_set(documents, set);
     *set_p = set;
     return RS_OK;
 }

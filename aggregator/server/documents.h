@@ -15,6 +15,7 @@
 #define RS_SERVER_DOCUMENTS_H
 
 #include "aggregator/deliver/deliver.h"
+#include "aggregator/store/row_place.h"
 #include "aggregator/store/store.h"
 #include "common/base/digest.h"
 
@@ -72,6 +73,12 @@ RS_MUST_CHECK enum rs_status rs_documents_make(struct rs_documents *documents, c
                                                const struct rs_document_options *options,
                                                const struct rs_deliver_live *live,
                                                struct rs_document_set **set_p, struct rs_err *err);
+/* The same of a capture whose folder is not here, from its rows: a set with the report alone. `rows`: open for reading, of this thread, lent;
+ * `version`: changes when the rows do. `lines` of the set are the caller's to fill. As rs_deliver_report_of_rows(). */
+RS_MUST_CHECK enum rs_status rs_documents_make_of_rows(
+    struct rs_documents *documents, const char *capture, struct rs_row_store *rows, int64_t version,
+    const struct rs_document_options *options, const struct rs_row_notes *notes,
+    struct rs_document_set **set_p, struct rs_err *err);
 /* Pins the set; NULL: it is not kept (any more). Any thread. */
 struct rs_document_set *rs_documents_find(struct rs_documents *documents, const char *capture,
                                           const struct rs_document_options *options,

@@ -8,6 +8,7 @@
  *                                               |
  *         show                                  +--> what its owner wrote of it
  *         table, query, of rows that are there  +--> read from there, as of our own
+ *         the report, of an owner that is gone  +--> made from those rows
  *         restore, of an owner that is gone     +--> from the archive, into our own folder
  *         anything else                         +--> refused, with the address of who has it: clients ask there (common/client)
  *
@@ -212,6 +213,26 @@ static bool is_restored_here(struct rs_server *server, const Rankscope__Ask *ask
            !member.is_living;
 }
 
+static bool is_report_alone(const Rankscope__DocumentOptions *options)
+{
+    return options && options->report && !options->deliverables && !options->raw &&
+           !options->assume_common_clock;
+}
+
+/* Of an owner that is lost, the report is what its rows say; all else of its documents takes the folder. */
+static bool is_report_of_rows(struct rs_server *server, const Rankscope__Ask *ask,
+                              const struct rs_fleet_capture *capture)
+{
+    struct elsewhere_member member;
+    const bool is_list = ask->message_case == RANKSCOPE__ASK__MESSAGE_DOCUMENTS;
+    if (capture->rows != RS_FLEET_ROWS_WHOLE || !server->documents ||
+        (!is_list && ask->message_case != RANKSCOPE__ASK__MESSAGE_DOCUMENT) ||
+        !is_report_alone(is_list ? ask->documents->options : ask->document->options))
+        return false;
+    elsewhere_who(server, capture->aggregator, &member);
+    return !member.is_living;
+}
+
 static void answer_of(struct session *session, const Rankscope__Ask *ask,
                       const struct rs_fleet_capture *capture)
 {
@@ -223,6 +244,11 @@ static void answer_of(struct session *session, const Rankscope__Ask *ask,
         ask_archive(session, ask->archive);
     else if (is_show && (!ask->capture->follow || capture->closed_ns))
         show(session, capture);
+    else if (is_report_of_rows(session->server, ask, capture) &&
+             ask->message_case == RANKSCOPE__ASK__MESSAGE_DOCUMENTS)
+        ask_documents(session, ask->documents, capture);
+    else if (is_report_of_rows(session->server, ask, capture))
+        ask_document(session, ask->document);
     else if (!is_in_rows(capture, ask))
         redirect(session, capture);
     else if (ask->message_case == RANKSCOPE__ASK__MESSAGE_TABLE)

@@ -349,7 +349,9 @@ rs_ns archiving_tick(struct rs_server *server, rs_ns now);
 void archiving_drain(struct rs_server *server);
 
 /* ask_documents.c */
-void ask_documents(struct session *session, const Rankscope__AskDocuments *ask);
+/* `other`: of an aggregator that is gone, whose rows are where ours are: the report alone. */
+void ask_documents(struct session *session, const Rankscope__AskDocuments *ask,
+                   const struct rs_fleet_capture *other);
 void ask_document(struct session *session, const Rankscope__AskDocument *ask);
 void ask_document_pump(struct session *session);
 void ask_transfer_free(struct session *session);

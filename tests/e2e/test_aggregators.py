@@ -364,6 +364,7 @@ class Catalogue(WithServer):
                 name = self.captured(rig)
                 self.heard_of(other, name, lambda capture: capture.get("rows", "").startswith("in clickhouse"))
                 findings = self.table(rig.address, name, "finding")
+                reports = [self.call(rig.address, "report", name, *words).stdout for words in ((), ("--json",))]
                 history = self.call(rig.address, "history", "captures").stdout
                 kill(rig.aggregator.pid)
                 rig.aggregator.wait()
@@ -372,7 +373,13 @@ class Catalogue(WithServer):
                 self.assertEqual(self.captures(other.address)[name]["aggregator_address"], None)
                 self.assertEqual(self.table(other.address, name, "finding"), findings)
                 self.assertEqual(self.call(other.address, "history", "captures").stdout, history)
-                done = self.call(other.address, "report", name, code=4)
+                # The report is what its rows say, twice; what takes its folder is refused.
+                for words, report in zip(((), ("--json",), ("--json",)), [*reports, reports[1]]):
+                    self.assertEqual(self.call(other.address, "report", name, *words).stdout, report)
+                database = ["--store", f"{self.server.url}/{self.database}", *self.server.store]
+                done = subprocess.run([PROGRAM, "report", name, "--json", *database], capture_output=True, text=True, check=True)
+                self.assertEqual(done.stdout, reports[1])
+                done = self.call(other.address, "report", name, "-o", os.path.join(self.folder, "gone"), code=4)
                 self.assertIn("which is gone since", done.stderr)
                 self.call(other.address, "rm", name, code=4)
                 # What is in an archive may be brought back by any: here there is none.
