@@ -377,6 +377,8 @@ static enum rs_status put_capture(struct rows_filler *filler)
     if (status == RS_OK)
         status = put_clocks(filler);
     if (status == RS_OK)
+        status = rows_put_job_steps(filler);
+    if (status == RS_OK)
         status = rows_put_diagnosis(filler);
     if (status == RS_OK && filler->more->put)
         status = filler->more->put(filler->more->self, filler->writer, coverage_no,

@@ -2,7 +2,7 @@
 /*
  * An analysis as rows of the model: what documents, tables over the wire and engines are made from.
  *
- *     unit capture   comm_group, link, note, coverage, clock; finding, finding_place, evidence, diagnosis, wait_cause, unjudged
+ *     unit capture   step, comm_group, link, note, coverage, clock; finding, finding_place, evidence, diagnosis, wait_cause, unjudged
  *     unit rank      rank, rank_device, step_device, vendor_step, kernel      part 0: the whole summary
  *                    vendor_comm_time, vendor_bandwidth, vendor_matrix        of ranks whose recordings have them
  *     unit step      op, op_member, op_packet, op_link

@@ -47,6 +47,9 @@ RS_MUST_CHECK enum rs_status rows_put_packets(struct rows_filler *filler,
 RS_MUST_CHECK enum rs_status rows_put_op_links(struct rows_filler *filler,
                                                const struct numbered *ops, size_t count);
 
+/* step_table.c */
+RS_MUST_CHECK enum rs_status rows_put_job_steps(struct rows_filler *filler);
+
 /* finding, finding_place, evidence. */
 RS_MUST_CHECK enum rs_status rows_put_findings(struct rows_filler *filler);
 /* Nothing without a diagnosis. */

@@ -49,6 +49,14 @@ static const struct rs_column rank_columns[] = {
 const struct rs_table rs_table_rank = {"rank", rank_columns, COUNT_OF(rank_columns),
                                        sizeof(struct rs_row_rank)};
 
+#define RS_ROW rs_row_step
+static const struct rs_column step_columns[] = {
+#include "aggregator/model/tables/step.def"
+};
+#undef RS_ROW
+const struct rs_table rs_table_step = {"step", step_columns, COUNT_OF(step_columns),
+                                       sizeof(struct rs_row_step)};
+
 #define RS_ROW rs_row_step_device
 static const struct rs_column step_device_columns[] = {
 #include "aggregator/model/tables/step_device.def"
@@ -392,6 +400,7 @@ const struct rs_table rs_table_counter = {"counter", counter_columns, COUNT_OF(c
 #undef C
 
 const struct rs_table *const rs_tables[] = {&rs_table_rank,
+                                            &rs_table_step,
                                             &rs_table_step_device,
                                             &rs_table_rank_device,
                                             &rs_table_kernel,

@@ -27,6 +27,9 @@ const char *rs_work_class_name(int64_t code);  /* enum rs_work_class */
 struct rs_row_rank {
 #include "aggregator/model/tables/rank.def"
 };
+struct rs_row_step {
+#include "aggregator/model/tables/step.def"
+};
 struct rs_row_step_device {
 #include "aggregator/model/tables/step_device.def"
 };
@@ -147,6 +150,7 @@ struct rs_row_counter {
 #undef C
 
 extern const struct rs_table rs_table_rank;
+extern const struct rs_table rs_table_step;
 extern const struct rs_table rs_table_step_device;
 extern const struct rs_table rs_table_rank_device;
 extern const struct rs_table rs_table_kernel;

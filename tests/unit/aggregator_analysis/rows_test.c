@@ -142,6 +142,49 @@ static void a_diagnosis_comes_back_from_its_tables(void **state)
     rs_row_store_close(&store);
 }
 
+static void add_step(struct rs_summary *summary, int64_t step, rs_ns start, rs_ns end,
+                     bool is_partial)
+{
+    static struct rs_step_row room[2][4];
+    summary->steps = room[summary->trace.rank];
+    summary->steps[summary->step_count++] = (struct rs_step_row){.step = step,
+                                                                 .is_partial = is_partial,
+                                                                 .window_start = start,
+                                                                 .window_end = end,
+                                                                 .cpu_ns = -1,
+                                                                 .input_ns = -1};
+}
+
+static void steps_are_told_over_all_ranks(void **state)
+{
+    (void)state;
+    struct rs_summary summaries[2];
+    const struct rs_summary *list[2] = {&summaries[0], &summaries[1]};
+    for (int rank = 0; rank < 2; rank++) {
+        assert_ok(rs_summary_init(&summaries[rank]));
+        summaries[rank].trace.rank = rank;
+        summaries[rank].trace.world_size = 3;
+        summaries[rank].trace.has_time_base = true;
+    }
+    add_step(&summaries[0], 7, 1000, 1400, false);
+    add_step(&summaries[0], 8, 1400, 1500, true);
+    add_step(&summaries[1], 7, 900, 1500, false);
+    const struct rs_analysis_options how = {.assume_common_clock = true};
+    struct rs_analysis *analysis = NULL;
+    struct rs_row_store *store = NULL;
+    assert_ok(rs_analysis_new(list, 2, &how, &analysis, NULL));
+    assert_ok(rs_row_store_open(NULL, RS_ROWS_PRIVATE, &store, NULL));
+    assert_ok(rs_analysis_rows(analysis, CAPTURE, store, NULL));
+    assert_read(store, RS_READ_STEPS,
+                "3,7,1,2,2,3,2,900,1500,500,600,1\n3,8,0,1,0,3,0,1400,1500,100,100,0\n");
+    rs_row_store_close(&store);
+    rs_analysis_free(&analysis);
+    for (int rank = 0; rank < 2; rank++) {
+        summaries[rank].steps = NULL; /* not its own */
+        rs_summary_fini(&summaries[rank]);
+    }
+}
+
 /* ---- and again an analysis --------------------------------------------------------------------------------------- */
 
 /* One row of a table, all absent but for the capture, for a test to fill. */
@@ -335,6 +378,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_diagnosis_comes_back_from_its_tables),
+        cmocka_unit_test(steps_are_told_over_all_ranks),
         cmocka_unit_test(rows_are_an_analysis_again),
         cmocka_unit_test(rows_that_contradict_each_other_are_told),
         cmocka_unit_test(without_ranks_there_is_no_report),
