@@ -11,6 +11,7 @@
 #include "aggregator/archive/archive.h"
 #include "aggregator/deliver/rows.h"
 #include "aggregator/store/row_place.h"
+#include "common/base/counters.h"
 #include "common/base/file.h"
 #include "common/base/mem.h"
 #include "common/base/thread.h"
@@ -425,6 +426,51 @@ static void keep_set(struct rs_documents *documents, struct rs_document_set *set
     drop_all(gone);
 }
 
+/* ---- of rows ---------------------------------------------------------------------------------------------------- */
+
+static bool take_note(void *self, const struct rs_block *block, size_t count)
+{
+    bool *has_one = self;
+    for (size_t i = 0; i < count; i++) {
+        const struct rs_row_note *row = rs_block_row(block, i);
+        *has_one = *has_one || row->is_of_input;
+    }
+    return !*has_one;
+}
+
+/* Of a closed capture that is whole, and of which there is nothing to be told beside it, the report is in the rows that were written when
+ * it was closed: for that alone nothing is joined once more. NULL: it is, for whatever reason; the join tells it better. */
+static struct rs_document_set *set_of_own_rows(struct rs_documents *documents, const char *capture,
+                                               const char *capture_dir,
+                                               const struct rs_document_options *options,
+                                               uint64_t generation)
+{
+    static const struct rs_row_notes nothing = {.count = 0};
+    struct rs_row_store *rows = NULL;
+    struct rs_document_set *set = NULL;
+    bool has_note = false;
+    const struct rs_deliver_read notes = {
+        .read = RS_READ_NOTES, .take = take_note, .self = &has_note};
+    if (rs_row_store_is_joining(capture_dir) ||
+        rs_row_store_open(capture_dir, RS_ROWS_READ, &rows, NULL) < 0)
+        return NULL;
+    if (rs_deliver_read_rows(rows, &notes, NULL) == RS_OK && !has_note)
+        set = new_set(documents, capture, capture_dir, options, generation);
+    if (set && (fill_set_of_rows(set, rows, &nothing, NULL) < 0 || set->is_partial)) {
+        drop_set(set);
+        set = NULL;
+    }
+    rs_row_store_close(&rows);
+    rs_count(RS_COUNT_REPORTS_OF_ROWS, set ? 1 : 0);
+    return set;
+}
+
+static bool is_report_alone(const struct rs_document_options *options)
+{
+    return options->report != RS_DELIVER_NO_REPORT && !options->has_deliverables &&
+           !options->has_rows && !options->is_raw && !options->assume_common_clock;
+}
+
 enum rs_status rs_documents_make(struct rs_documents *documents, const char *capture,
                                  const char *capture_dir, const struct rs_document_options *options,
                                  const struct rs_deliver_live *live, struct rs_document_set **set_p,
@@ -438,6 +484,13 @@ enum rs_status rs_documents_make(struct rs_documents *documents, const char *cap
     *set_p = rs_documents_find(documents, capture, options, generation);
     if (*set_p)
         return RS_OK;
+    if (!live && is_report_alone(options)) {
+        *set_p = set_of_own_rows(documents, capture, capture_dir, options, generation);
+        if (*set_p) {
+            keep_set(documents, *set_p);
+            return RS_OK;
+        }
+    }
     const struct rs_document_options made = what_to_make(documents, options, live);
     struct rs_document_set *set = new_set(documents, capture, capture_dir, &made, generation);
     if (!set)

@@ -3,6 +3,7 @@
  * Documents of captures, made where the data lies and kept for the next who asks.
  *
  *     rs_documents_make()  on a join thread: capture's folder --deliver--> DATA/documents/N/ (files, sizes, SHA-256)
+ *                          or, of a closed one that is whole, from its rows, where the report alone is wanted
  *     rs_documents_find()  any thread: the set that a list named, while it is kept
  *
  * A capture that is closed is joined once: its set has rows, deliverables and a report, whichever was asked for.
