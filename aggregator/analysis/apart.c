@@ -43,10 +43,9 @@ static void name_rank(struct rs_buf *text, const struct rs_analysis *analysis,
                       const struct rs_stretch *windows, size_t s, size_t common)
 {
     const rs_dur apart = rs_stretch_between(windows[common].start, windows[s].start);
-    const rs_dur size = apart < 0 ? -apart : apart;
+    const int64_t tenths = rs_stretch_tenths(apart);
     rs_buf_printf(text, "%srank %d (%" PRId64 ".%" PRId64 " s %s)", text->length ? ", " : "",
-                  (int)analysis->ranks[s].rank, size / RS_NS_PER_S,
-                  size % RS_NS_PER_S / ((int64_t)100 * RS_NS_PER_MS),
+                  (int)analysis->ranks[s].rank, tenths / 10, tenths % 10,
                   apart < 0 ? "earlier" : "later");
 }
 

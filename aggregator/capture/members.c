@@ -13,6 +13,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -359,15 +360,53 @@ static void call_back_lost(struct rs_coord *coord, struct rs_coord_capture *capt
         messages_cancel(coord, capture, 1u << RS_PROGRESS_LOST, "it was given up");
 }
 
+/* A rank, and what was told of it last. */
+struct clocked {
+    const struct rs_coord_seen *seen;
+    struct rs_coord_rank *rank;
+};
+
+static int by_host(const void *a_, const void *b_)
+{
+    const struct clocked *a = a_, *b = b_;
+    const int nodes = strcmp(a->seen->node, b->seen->node);
+    return nodes ? nodes : strcmp(a->seen->host, b->seen->host);
+}
+
+/* Ranks of one host have one clock. Each was measured when it was told of last, and between two such measurements the figure moves by what a
+ * message is under way longer: the newest counts for all, or two of one host would be apart by that. */
+static void take_clock_of(struct clocked *ranks, size_t count)
+{
+    const struct rs_coord_seen *newest = NULL;
+    for (size_t i = 0; i < count; i++)
+        if (ranks[i].seen->clock_bound_ns &&
+            (!newest || ranks[i].seen->last_seen_ns > newest->last_seen_ns))
+            newest = ranks[i].seen;
+    for (size_t i = 0; newest && i < count; i++)
+        ranks[i].rank->clock_offset_ns = newest->clock_offset_ns;
+}
+
 /* A clock that was not measured is taken as it is. */
 static void take_clocks(const struct rs_coord *coord, struct rs_coord_capture *capture)
 {
+    struct clocked *ranks = rs_mem_calloc(capture->rank_count + 1, sizeof *ranks);
+    size_t count = 0;
     for (size_t i = 0; i < capture->rank_count; i++) {
         struct rs_coord_rank *rank = &capture->ranks[i];
         const struct rs_coord_seen *seen =
             seen_find(coord, capture->run, rank->rank, rank->incarnation);
         rank->clock_offset_ns = seen && seen->clock_bound_ns ? seen->clock_offset_ns : 0;
+        if (ranks && seen)
+            ranks[count++] = (struct clocked){.seen = seen, .rank = rank};
     }
+    if (count > 1)
+        qsort(ranks, count, sizeof *ranks, by_host);
+    for (size_t i = 0, end = 0; i < count; i = end) {
+        for (end = i + 1; end < count && by_host(&ranks[i], &ranks[end]) == 0;)
+            end++;
+        take_clock_of(ranks + i, end - i);
+    }
+    rs_mem_free(ranks);
 }
 
 void capture_see_short(const struct rs_coord *coord, struct rs_coord_capture *capture)

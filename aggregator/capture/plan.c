@@ -199,13 +199,12 @@ size_t rs_coord_strays(const struct rs_coord_capture *capture, char *text, size_
             rs_stretch_overlaps(&windows[i], &windows[common]) || count++ >= NAMED_MAX)
             continue;
         const rs_dur apart = rs_stretch_between(windows[common].start, windows[i].start);
-        const rs_dur size = apart < 0 ? -apart : apart;
+        const int64_t tenths = rs_stretch_tenths(apart);
         if (used < bytes)
             used += (size_t)snprintf(text + used, bytes - used,
                                      "%srank %u recorded %" PRId64 ".%" PRId64 " s %s",
-                                     used ? ", " : "", capture->ranks[i].rank, size / RS_NS_PER_S,
-                                     size % RS_NS_PER_S / ((int64_t)100 * RS_NS_PER_MS),
-                                     apart < 0 ? "earlier" : "later");
+                                     used ? ", " : "", capture->ranks[i].rank, tenths / 10,
+                                     tenths % 10, apart < 0 ? "earlier" : "later");
     }
     rs_mem_free(windows);
     return count;

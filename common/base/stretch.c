@@ -46,6 +46,14 @@ rs_dur rs_stretch_between(rs_ns from, rs_ns to)
     return to < from ? -RS_NS_MAX : RS_NS_MAX;
 }
 
+int64_t rs_stretch_tenths(rs_dur between)
+{
+    const rs_dur tenth_ns = 100 * (rs_dur)RS_NS_PER_MS;
+    const int64_t whole = between / tenth_ns, rest = between % tenth_ns;
+    const int64_t size = whole < 0 ? -whole : whole;
+    return size + (rest >= tenth_ns / 2 || -rest >= tenth_ns / 2);
+}
+
 enum rs_status rs_stretch_most_shared(const struct rs_stretch *stretches, size_t count,
                                       size_t *index_p)
 {

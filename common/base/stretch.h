@@ -25,6 +25,8 @@ bool rs_stretch_overlaps(const struct rs_stretch *a, const struct rs_stretch *b)
 
 /* From one to another, at most RS_NS_MAX: instants come from files and peers. */
 rs_dur rs_stretch_between(rs_ns from, rs_ns to);
+/* Its size in tenths of a second, to the nearest: 1.99 s are two seconds for who reads it. */
+int64_t rs_stretch_tenths(rs_dur between);
 
 /* Index of the stretch that overlaps most of all, the lowest on ties. RS_NOTFOUND: none is known; RS_NOMEM. Any thread; n log n. */
 RS_MUST_CHECK enum rs_status rs_stretch_most_shared(const struct rs_stretch *stretches,

@@ -9,7 +9,6 @@ A collector killed in the middle: test_kineto_restart.py; doctor: test_doctor.py
 """
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -129,7 +128,8 @@ def bad_ranks(rig):
     check(states == {0: "done", 1: "done", 2: "lost", 3: "lost", 4: "refused", 5: "done", 9: "refused"}, f"{states}")
     for rank, words in ((2, "ended before its trace was complete"), (3, "did not poll in time"), (4, "busy"), (9, "no such")):
         check(words in ranks[rank]["reason"], f"rank {rank}: {ranks[rank]['reason']}")
-    check(re.search(r"rank 5 recorded (1\.[5-9]|2\.[0-9]) s", facts["reason"]), f"the stray is not named: {facts['reason']}")
+    # Half a round-up of 400 steps of 10 ms, by one clock: the collector's host is that of all ranks.
+    check("rank 5 recorded 2.0 s" in facts["reason"], f"the stray is not named: {facts['reason']}")
     check(facts["state"] == "partial", facts["state"])
     dies.wait()
     print("bad ranks:", facts["reason"])
@@ -142,7 +142,8 @@ def one_step_more(rig):
     rig.start_client("edge", 1, 2, "--edge")
     rig.ask("ranks", "--run", "edge", "--wait", "2", "-q")
     time.sleep(1)
-    ranks, _ = rig.capture("edge", "--steps", "3", "--roundup", "400")
+    # With the findings, which the command waits for, raw data may still be on its way.
+    ranks, _ = rig.capture("edge", "--steps", "3", "--roundup", "400", "--wait", "raw")
     check(all(rank["state"] == "done" for rank in ranks.values()), f"a step more: {ranks}")
     rig.end_clients()
     rig.start_client("half", 0, 1, "--by-time", "--step", "0.1")

@@ -16,8 +16,9 @@
 /* What the coordinator asked for, in words. */
 static char said[4096];
 static unsigned ids;
-static const char link_a[1] = "a";
-static const char link_b[1] = "b";
+/* Messages go in the order of links' addresses: two objects would stand where the compiler puts them. */
+static const char two_links[2] = {'a', 'b'};
+static const char *const link_a = &two_links[0], *const link_b = &two_links[1];
 static const char link_c[1] = "c";
 static bool is_mute; /* many ranks: nobody reads that */
 
@@ -772,6 +773,34 @@ static void what_is_stored_raw_is_not_called_lost(void **state)
     end(coord, 0, false);
     assert_int_equal(capture->state, RS_CAPTURE_PARTIAL);
     assert_string_equal(capture->reason, "lost: rank 2; stored raw: rank 1");
+    rs_coord_free(&coord);
+}
+
+/* Each rank's offset is as old as what was told of it last: of a host the newest counts for all of its ranks. */
+static void ranks_of_one_host_have_one_clock(void **state)
+{
+    (void)state;
+    static const char *const hosts[] = {"a", "a", "b", "a"};
+    static const rs_dur offsets[] = {1000, 5000, 7, 0};
+    struct rs_coord *coord = new_coord();
+    for (uint32_t rank = 0; rank < 4; rank++)
+        see(coord, "r", rank, link_a, 1, 0);
+    struct rs_coord_capture *capture = start(coord, "all");
+    for (uint32_t rank = 0; rank < 4; rank++)
+        arm(coord, rank, 1, 0, "");
+    for (uint32_t rank = 0; rank < 4; rank++) {
+        struct rs_coord_seen seen = *rs_coord_seen(coord, rank);
+        (void)snprintf(seen.host, sizeof seen.host, "%s", hosts[rank]);
+        seen.clock_offset_ns = offsets[rank];
+        seen.clock_bound_ns =
+            rank == 3 ? 0 : 100; /* rank 3 was told of before anything was measured */
+        assert_ok(rs_coord_see(coord, &seen, (rs_ns)(rank + 1) * second));
+    }
+    for (uint32_t rank = 0; rank < 4; rank++)
+        end(coord, rank, false);
+    assert_int_equal(capture->state, RS_CAPTURE_COMPLETE);
+    for (uint32_t rank = 0; rank < 4; rank++)
+        assert_int_equal(capture->ranks[rank].clock_offset_ns, rank == 2 ? 7 : 5000);
     rs_coord_free(&coord);
 }
 
@@ -2131,6 +2160,7 @@ int main(void)
         cmocka_unit_test(who_is_out_of_reach_before_it_begins_is_given_up_in_the_end),
         cmocka_unit_test(a_lost_chunk_makes_a_rank_partial),
         cmocka_unit_test(what_is_stored_raw_is_not_called_lost),
+        cmocka_unit_test(ranks_of_one_host_have_one_clock),
         cmocka_unit_test(who_recorded_another_time_is_said_with_the_findings),
         cmocka_unit_test(short_ranks_are_said_with_the_findings),
         cmocka_unit_test(a_capture_of_nothing_says_so),

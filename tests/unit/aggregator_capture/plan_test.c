@@ -134,6 +134,12 @@ static void who_recorded_another_time_is_named(void **state)
     job.ranks[1].window_end_ns = now - 12200 * ms;
     assert_int_equal(rs_coord_strays(&job.capture, text, sizeof text), 1);
     assert_string_equal(text, "rank 1 recorded 12.3 s earlier");
+    job.ranks[1].clock_offset_ns = 1; /* a nanosecond is no tenth of a second */
+    assert_int_equal(rs_coord_strays(&job.capture, text, sizeof text), 1);
+    assert_string_equal(text, "rank 1 recorded 12.3 s earlier");
+    job.ranks[1].clock_offset_ns = -1;
+    assert_int_equal(rs_coord_strays(&job.capture, text, sizeof text), 1);
+    assert_string_equal(text, "rank 1 recorded 12.3 s earlier");
     job.ranks[1].clock_offset_ns = -12300 * ms; /* its host's clock is behind by just that */
     assert_int_equal(rs_coord_strays(&job.capture, text, sizeof text), 0);
     job.ranks[1].clock_offset_ns = INT64_MIN; /* nonsense: it has no window */
