@@ -135,6 +135,14 @@ void messages_cancel(struct rs_coord *coord, struct rs_coord_capture *capture, u
     rs_mem_free(items);
 }
 
+void messages_cancel_all(struct rs_coord *coord, struct rs_coord_capture *capture,
+                         const char *reason)
+{
+    messages_cancel(coord, capture, UINT32_MAX, reason);
+    if (coord->options.ops->cancel_elsewhere)
+        coord->options.ops->cancel_elsewhere(coord->options.self, capture, reason);
+}
+
 /* ---- steps ------------------------------------------------------------------------------------------------ */
 
 /* It counts steps, and is armed. */

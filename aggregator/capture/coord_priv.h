@@ -162,6 +162,9 @@ void messages_send(struct rs_coord *coord, struct rs_coord_capture *capture,
 /* Once for each collector with a rank whose state is one of the set `states` (1 << state). */
 void messages_cancel(struct rs_coord *coord, struct rs_coord_capture *capture, uint32_t states,
                      const char *reason);
+/* To all of its ranks, those included whose collectors are at another aggregator by now. */
+void messages_cancel_all(struct rs_coord *coord, struct rs_coord_capture *capture,
+                         const char *reason);
 /* Fixes the start and arms. */
 void capture_commit(struct rs_coord *coord, struct rs_coord_capture *capture, rs_ns now);
 

@@ -193,7 +193,7 @@ enum rs_status rs_coord_stop(struct rs_coord *coord, const char *id, rs_ns now, 
                                                                               : RS_PROGRESS_WAITING;
     if (!capture->is_files) {
         capture->is_stopped = true;
-        messages_cancel(coord, capture, UINT32_MAX, stopped_text);
+        messages_cancel_all(coord, capture, stopped_text);
     }
     for (size_t i = 0; i < capture->rank_count; i++)
         if (capture->ranks[i].state <= last)
@@ -505,6 +505,7 @@ static void begin_again(struct rs_coord_capture *capture, rs_ns now)
 {
     for (size_t i = 0; i < capture->rank_count; i++) {
         struct rs_coord_rank *rank = &capture->ranks[i];
+    capture->is_stopped = from->state == RS_CAPTURE_STOPPED; /* who records on is called back */
         rank->is_changed = true;
         if (rank->state == RS_PROGRESS_DONE || rank->state == RS_PROGRESS_PARTIAL) {
             rank->steps_done = 0;

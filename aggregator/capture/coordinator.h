@@ -240,6 +240,9 @@ struct rs_coord_ops {
     rs_coord_message_fn *commit;
     void (*cancel)(void *self, const void *link, const struct rs_coord_capture *capture,
                    const char *reason);
+    /* The same, to collectors that are at another aggregator and bring what they have of it. NULL: there are none. */
+    void (*cancel_elsewhere)(void *self, const struct rs_coord_capture *capture,
+                             const char *reason);
     /* Writes a new capture down: fills id, directory, created_ns. */
     enum rs_status (*create)(void *self, struct rs_coord_capture *capture, struct rs_err *err);
     /* Writes what has changed (is_changed), and tells who follows it. False: the last of it is still being written, so not now;

@@ -155,7 +155,7 @@ static rs_ns tick_orphan(struct rs_coord *coord, struct rs_coord_capture *captur
         if (!rs_progress_is_final(rank->state) && (!seen || !seen->link))
             return now + queue_poll_ns;
     }
-    messages_cancel(coord, capture, UINT32_MAX, orphan_text);
+    messages_cancel_all(coord, capture, orphan_text);
     (void)snprintf(capture->remark, sizeof capture->remark, "%s", orphan_text);
     for (size_t i = 0; i < capture->rank_count; i++)
         if (!rs_progress_is_final(capture->ranks[i].state))
@@ -291,7 +291,7 @@ static rs_ns tick_limit(struct rs_coord *coord, struct rs_coord_capture *capture
     capture->is_changed = true;
     (void)snprintf(capture->remark, sizeof capture->remark,
                    "stopped after %u s (max_duration_s; more than 300 needs --force)", limit_s);
-    messages_cancel(coord, capture, UINT32_MAX, capture->remark);
+    messages_cancel_all(coord, capture, capture->remark);
     return RS_NS_MAX;
 }
 

@@ -186,6 +186,14 @@ static struct stream *add_stream(struct session *session, const Rankscope__Open 
     return stream;
 }
 
+static void call_back(struct session *session, const struct rs_coord_capture *stopped)
+{
+    rs_log_info("collector on %s came back with capture %s, which was stopped meanwhile",
+                session->node, stopped->id);
+    (void)snprintf(session->called_back, sizeof session->called_back, "%s", stopped->id);
+    session_cancel(session, stopped, "stopped while its collector was away");
+}
+
 static void send_welcome(struct session *session)
 {
     Rankscope__Down down = RANKSCOPE__DOWN__INIT;
@@ -200,9 +208,7 @@ static void send_welcome(struct session *session)
         *session->call_back ? rs_coord_find(session->server->coord, session->call_back) : NULL;
     if (!stopped)
         return;
-    rs_log_info("collector on %s came back with capture %s, which was stopped meanwhile",
-                session->node, stopped->id);
-    session_cancel(session, stopped, "stopped while its collector was away");
+    call_back(session, stopped);
 }
 
 /* Adds one answer to a Welcome that waits. The memory is protobuf-c's own, freed with the message. */
@@ -585,6 +591,19 @@ static void note_stopped(struct session *session, const Rankscope__RankState *st
         (void)snprintf(session->call_back, sizeof session->call_back, "%s", capture->id);
 }
 
+/* The same of one that does not tell of its ranks here, or whose capture was closed meanwhile: its stream says what they record. */
+static void call_back_stream(struct session *session, const struct stream *stream)
+{
+    const struct rs_coord_capture *capture = rs_coord_find(session->server->coord, stream->capture);
+    if (!capture || !capture->is_stopped || capture->is_closing ||
+        strcmp(session->called_back, capture->id) == 0)
+        return;
+    if (session->welcome)
+        (void)snprintf(session->call_back, sizeof session->call_back, "%s", capture->id);
+    else
+        call_back(session, capture);
+}
+
 /* It is looked up again when the database has said whose its capture is; or it is another aggregator's, and stays with its collector. */
 static void wait_or_leave(struct session *session, struct stream *stream, bool is_of_hello)
 {
@@ -635,6 +654,8 @@ static void open_done(struct session *session, struct chunk_job *job)
         stream->is_of_hello = job->is_of_hello;
         return;
     }
+    if (status == RS_OK && !job->base.is_ended)
+        call_back_stream(session, stream);
     post_stream(session, stream, status == RS_OK ? "" : err.text, job->is_of_hello);
 }
 
@@ -698,6 +719,15 @@ void collector_give_up(struct rs_server *server, const char *id)
     for (struct session *session = server->sessions; session; session = session->next)
         if (session->link && !session->is_failed && has_stream_of(session, id))
             session_post(session, &down.base);
+}
+
+void collector_cancel_elsewhere(struct rs_server *server, const struct rs_coord_capture *capture,
+                                const char *reason)
+{
+    for (struct session *session = server->sessions; session; session = session->next)
+        if (session->link && !session->is_failed && session->is_delivery &&
+            has_stream_of(session, capture->id))
+            session_cancel(session, capture, reason);
 }
 
 void collector_release(struct session *session, const struct rs_coord_capture *capture)
@@ -1183,6 +1213,7 @@ static void on_hello(struct session *session, const Rankscope__Hello *hello)
         whose_is_shared(session->server) && (hello->n_aggregators > 1 || hello->is_delivery);
     rs_log_info("collector %.32s on %s is here with %zu streams", session->collector, session->node,
                 hello->n_opens);
+    session->is_delivery = hello->is_delivery;
     const char *go_to = homes_before(session);
     session->welcome = new_welcome(session, go_to ? 0 : hello->n_opens, go_to);
     if (!session->welcome) {

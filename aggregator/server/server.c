@@ -301,6 +301,12 @@ static void send_cancel(void *self, const void *link, const struct rs_coord_capt
         session_cancel(session, capture, reason);
 }
 
+static void send_cancel_elsewhere(void *self, const struct rs_coord_capture *capture,
+                                  const char *reason)
+{
+    collector_cancel_elsewhere(self, capture, reason);
+}
+
 static enum rs_status create_capture(void *self, struct rs_coord_capture *capture,
                                      struct rs_err *err)
 {
@@ -365,6 +371,7 @@ static const struct rs_coord_ops coord_ops = {.earlier_roles = earlier_roles,
                                               .prepare = send_prepare,
                                               .commit = send_commit,
                                               .cancel = send_cancel,
+                                              .cancel_elsewhere = send_cancel_elsewhere,
                                               .create = create_capture,
                                               .save = save_capture,
                                               .may_close = may_close,

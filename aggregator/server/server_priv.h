@@ -80,6 +80,7 @@ struct session {
     char told_elsewhere
         [RS_STORE_ID_BYTES]; /* the last capture of which the log says that its data stays there */
     bool must_settle;        /* it keeps what is acknowledged until it is told */
+    bool is_delivery;        /* its ranks are at another aggregator */
     struct home *homes;      /* aggregators that it belongs to rather than to us; homes.c */
     size_t home_count;
     struct rs_adapter *adapters; /* owned; what it announced, or what its version stands for */
@@ -93,6 +94,7 @@ struct session {
     size_t welcome_pending;
     char call_back
         [RS_COORD_ID_BYTES]; /* capture that it came back with, and that was stopped meanwhile */
+    char called_back[RS_COORD_ID_BYTES];  /* the last such capture that it was told of */
     rs_ns peer_sent_ns, peer_received_ns; /* of its last heartbeat */
     struct host_clock clock;              /* of its host, as against ours */
     struct collector_counters *counters;  /* as it told last; NULL: nothing yet; ask_counters.c */
@@ -201,6 +203,9 @@ void collector_free_streams(struct session *session);
 void collector_settled(struct rs_server *server, const char *id);
 /* Collectors that have streams of it open find out whose it is when they come back. */
 void collector_give_up(struct rs_server *server, const char *id);
+/* Tells collectors that bring data of the capture, and are at another aggregator with its ranks, that it is called off. */
+void collector_cancel_elsewhere(struct rs_server *server, const struct rs_coord_capture *capture,
+                                const char *reason);
 /* Streams that wait for whose the capture is. */
 void collector_look_again(struct rs_server *server, const char *id);
 /* Held streams of the capture that are wanted now go on. */

@@ -511,7 +511,9 @@ static enum rs_status run(const struct rs_agent_options *settings, struct rs_dae
                                                 .spool = collector.spool,
                                                 .main = collector.uplink,
                                                 .aggregators = &collector.aggregators,
-                                                .node = options.node};
+                                                .node = options.node,
+                                                .on_cancel = on_cancel,
+                                                .cancel_self = &collector};
     }
     if (status == RS_OK) {
         rs_spool_on_put(collector.spool, rs_uplink_wake, collector.uplink);

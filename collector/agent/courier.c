@@ -18,6 +18,12 @@ static bool takes(void *self, const struct rs_spool_entry *entry)
     return rs_uplink_owner_of(courier->main, entry->id) == courier->to;
 }
 
+static void on_cancel(void *self, const Rankscope__Cancel *cancel)
+{
+    const struct rs_courier *courier = self;
+    courier->on_cancel(courier->cancel_self, cancel);
+}
+
 static void begin(struct rs_courier *courier, unsigned to)
 {
     const struct rs_uplink_options options = {.spool = courier->spool,
@@ -26,6 +32,7 @@ static void begin(struct rs_courier *courier, unsigned to)
                                               .connect_self = courier,
                                               .node = courier->node,
                                               .takes = takes,
+                                              .on_cancel = on_cancel,
                                               .must_keep = true,
                                               .is_delivery = true,
                                               .self = courier};

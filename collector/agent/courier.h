@@ -5,7 +5,8 @@
  *
  *     the uplink's streams: "elsewhere, at B" --> a link to B, which takes these entries and nothing else --> none is left: closed
  *
- * It tells of no ranks, so that they stay where the collector is. One at a time. Thread: the uplink's.
+ * It tells of no ranks, so that they stay where the collector is; that their capture is called off it hears all the same. One at a time.
+ * Thread: the uplink's.
  */
 #ifndef RS_AGENT_COURIER_H
 #define RS_AGENT_COURIER_H
@@ -19,6 +20,8 @@ struct rs_courier {
     const struct rs_uplink *main;
     const struct rs_aggregators *aggregators;
     const char *node;
+    void (*on_cancel)(void *self, const Rankscope__Cancel *cancel);
+    void *cancel_self;
     /* its own */
     struct rs_uplink *uplink; /* NULL: nobody waits for one */
     unsigned to;              /* 1 + place in the list */

@@ -232,6 +232,35 @@ class Pair(WithServer):
             self.assertEqual([rank["reason"] for rank in shown["ranks"][:2]], [None, None])
             wait_until("that all are home", lambda: self.ranks(rig.address) == WORLD)
 
+    def test_a_stop_reaches_collectors_at_another(self):
+        """A capture is stopped at the aggregator that has it; the ranks that record are at the first of the list by now."""
+        self.knows_both()
+        with self.rig as rig:
+            rig.wait_ranks(WORLD)
+            self.kill_first()
+            wait_until("that they move", lambda: self.ranks(self.other.address) == WORLD)
+            with open(os.path.join(self.folder, self.database + ".out"), "w", encoding="utf-8") as out:
+                command = subprocess.Popen([PROGRAM, "capture", "--connect", self.other.address, "--steps", "4000", "--no-report"],
+                                           stdout=out, stderr=out)
+                name = wait_until("the capture", lambda: list(self.captures(self.other.address))).pop()
+                self.wait_for_rows(self.other.address, name)
+                rig.start_aggregator()
+                wait_until("that it lives", lambda: self.call(rig.address, "aggregators", "--json", code=None).stdout.count('"living"') == 2)
+                # Away for less than its lease: nobody takes the capture over, and who lost his link is at the first one.
+                self.other.kill()
+                self.other.start()
+                wait_until("that they move", lambda: self.ranks(rig.address) == WORLD)
+                wait_until("that data is taken there",
+                           lambda: all("data of captures of " + self.other.address in rig.log_text(f"collector{node}") for node in range(NODES)))
+                self.assertEqual({r["state"] for r in rig.ranks()}, {"recording"})
+                self.call(self.other.address, "capture", "stop", name, code=None)
+                wait_until("that they end", lambda: {r["state"] for r in rig.ranks()} == {"idle"})
+                command.wait()
+            closed = self.closed(self.other.address, name)
+            shown = json.loads(self.call(self.other.address, "capture", "show", name, "--json", code=None).stdout)
+            self.assertEqual(closed["state"], "stopped", closed)
+            self.assertTrue(all(0 < rank["steps_done"] < 4000 for rank in shown["ranks"]), shown["ranks"])
+
 
 if __name__ == "__main__":
     if not found():

@@ -60,6 +60,14 @@ static void cancel(void *self, const void *link, const struct rs_coord_capture *
     say("cancel", link, NULL, 0);
 }
 
+static void cancel_elsewhere(void *self, const struct rs_coord_capture *capture, const char *reason)
+{
+    (void)self;
+    const size_t used = strlen(said);
+    (void)snprintf(said + used, sizeof said - used, "cancel elsewhere %s: %s; ", capture->id,
+                   reason);
+}
+
 static enum rs_status create(void *self, struct rs_coord_capture *capture, struct rs_err *err)
 {
     (void)self;
@@ -88,6 +96,7 @@ static void close_it(void *self, struct rs_coord_capture *capture)
 static const struct rs_coord_ops ops = {.prepare = prepare,
                                         .commit = commit,
                                         .cancel = cancel,
+                                        .cancel_elsewhere = cancel_elsewhere,
                                         .create = create,
                                         .save = save,
                                         .close = close_it};
@@ -1769,6 +1778,21 @@ static void an_adapter_that_is_not_ours_takes_part(void **state)
     rs_coord_free(&coord);
 }
 
+/* A collector whose link broke is at another aggregator by now: it hears of a stop over the one that brings its data. */
+static void who_brings_data_from_elsewhere_hears_of_a_stop(void **state)
+{
+    (void)state;
+    struct rs_coord *coord = new_coord();
+    see(coord, "r", 0, link_a, 1, 0);
+    const struct asked asked = ask(coord, "");
+    arm(coord, 0, 1, 0, "");
+    assert_ok(rs_coord_stop(coord, "c1", 2 * second, NULL));
+    assert_non_null(strstr(said, "cancel A"));
+    assert_non_null(strstr(said, "cancel elsewhere c1: stopped by request; "));
+    assert_true(asked.capture->is_stopped);
+    rs_coord_free(&coord);
+}
+
 /* Everything is durable, and it is less than was asked for. */
 static void fewer_steps_than_asked_are_not_complete(void **state)
 {
@@ -2161,6 +2185,7 @@ int main(void)
         cmocka_unit_test(a_lost_chunk_makes_a_rank_partial),
         cmocka_unit_test(what_is_stored_raw_is_not_called_lost),
         cmocka_unit_test(ranks_of_one_host_have_one_clock),
+        cmocka_unit_test(who_brings_data_from_elsewhere_hears_of_a_stop),
         cmocka_unit_test(who_recorded_another_time_is_said_with_the_findings),
         cmocka_unit_test(short_ranks_are_said_with_the_findings),
         cmocka_unit_test(a_capture_of_nothing_says_so),
