@@ -411,6 +411,23 @@ void rs_coord_ended(struct rs_coord *coord, const char *id, uint32_t number,
     advance(coord, capture, now);
 }
 
+void rs_coord_ended_empty(struct rs_coord *coord, const char *id, uint32_t number,
+                          const char *incarnation, rs_ns now)
+{
+    RS_ON_THREAD(LINKS);
+    struct rs_coord_capture *capture = rs_coord_find(coord, id);
+    struct rs_coord_rank *rank = capture ? member_find(capture, number, incarnation) : NULL;
+    char text[RS_COORD_REASON_BYTES];
+    if (!rank)
+        return;
+    (void)member_set_unreachable(capture, rank, false, 0, 0);
+    (void)snprintf(text, sizeof text, "nothing of what it recorded is here%s%.400s",
+                   *rank->text ? ": " : "", rank->text);
+    if (!rs_progress_is_final(rank->state)) /* else it is named for something else */
+        member_move(capture, rank, RS_PROGRESS_LOST, text, now);
+    advance(coord, capture, now);
+}
+
 void rs_coord_found_ended(struct rs_coord *coord, const char *id, uint32_t number,
                           const char *incarnation, bool is_partial, rs_ns now)
 {
@@ -488,6 +505,7 @@ enum rs_status rs_coord_load(struct rs_coord *coord, const struct rs_coord_captu
     else if (rs_capture_state_is_closed(from->state))
         capture->state = RS_CAPTURE_SUMMARISED;
     capture->is_orphan = capture->state == RS_CAPTURE_ARMING;
+    capture->is_stopped = from->state == RS_CAPTURE_STOPPED; /* who records on is called back */
     capture->is_loaded = true;
     if (status == RS_OK)
         status = capture_add(coord, capture);
@@ -505,7 +523,6 @@ static void begin_again(struct rs_coord_capture *capture, rs_ns now)
 {
     for (size_t i = 0; i < capture->rank_count; i++) {
         struct rs_coord_rank *rank = &capture->ranks[i];
-    capture->is_stopped = from->state == RS_CAPTURE_STOPPED; /* who records on is called back */
         rank->is_changed = true;
         if (rank->state == RS_PROGRESS_DONE || rank->state == RS_PROGRESS_PARTIAL) {
             rank->steps_done = 0;

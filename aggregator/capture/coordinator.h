@@ -394,6 +394,9 @@ void rs_coord_stored(struct rs_coord *coord, const char *id, uint32_t number,
                      const char *incarnation, const struct rs_coord_amount *amount, rs_ns now);
 void rs_coord_ended(struct rs_coord *coord, const char *id, uint32_t number,
                     const char *incarnation, bool is_partial, rs_ns now);
+/* The same of one that ended early and of which no event is there: whatever steps it told, it is lost. */
+void rs_coord_ended_empty(struct rs_coord *coord, const char *id, uint32_t number,
+                          const char *incarnation, rs_ns now);
 /* The store has the end of its raw lane, and the capture may not know: as rs_coord_ended(), unless the rank is final. */
 void rs_coord_found_ended(struct rs_coord *coord, const char *id, uint32_t number,
                           const char *incarnation, bool is_partial, rs_ns now);

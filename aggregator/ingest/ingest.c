@@ -66,6 +66,7 @@ static void report_group(struct rs_ingest *ingest, struct group *group, enum rs_
             job->durable_seq = job->stream->durable_seq;
             job->is_ended = job->stream->is_ended;
             job->is_partial = job->stream->is_partial;
+            job->is_empty = !job->stream->may_have_events && !job->stream->has_losses;
         }
     }
     (void)pthread_mutex_lock(&ingest->lock);
@@ -213,7 +214,7 @@ static uint32_t body_crc(const struct rs_ingest_job *job)
 
 /* Nothing is decoded, but what is acknowledged is what was sealed. */
 static enum rs_status check_chunk(const struct rs_ingest_job *job, struct rs_loss *loss,
-                                  struct rs_err *err)
+                                  bool *has_events_p, struct rs_err *err)
 {
     if (job->flags & ~(unsigned)RS_ENVELOPE_KNOWN)
         return rs_err_set(err, RS_FORMAT, "a chunk came with unknown flags %x", job->flags);
@@ -228,6 +229,7 @@ static enum rs_status check_chunk(const struct rs_ingest_job *job, struct rs_los
                           job->bytes);
     if (status == RS_OK && header.body_crc != body_crc(job))
         return rs_err_set(err, RS_FORMAT, "the checksum of a chunk is wrong");
+    *has_events_p = status == RS_OK && header.kind == RS_CHUNK_EVENTS;
     return status;
 }
 
@@ -262,7 +264,8 @@ static void store_chunk(struct rs_ingest *ingest, struct group *group, struct rs
                                  stream->rank, stream->capture);
         return;
     }
-    job->status = check_chunk(job, &loss, &job->err);
+    bool has_events = false;
+    job->status = check_chunk(job, &loss, &has_events, &job->err);
     if (job->status < 0) {
         group->stats.refused++;
         return;
@@ -282,6 +285,7 @@ static void store_chunk(struct rs_ingest *ingest, struct group *group, struct rs
     if (job->status < 0)
         return;
     job->lost_chunks = loss.chunks;
+    stream->may_have_events = stream->may_have_events || has_events;
     group->count++;
     group->stats.chunks++;
     group->stats.bytes += job->bytes;

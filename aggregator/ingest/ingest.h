@@ -67,6 +67,7 @@ struct rs_ingest_job {
     bool is_ended;
     bool is_partial;      /* ... and the recording ended early, or chunks of it were lost */
     uint64_t lost_chunks; /* CHUNK: a loss record, of so many */
+    bool is_empty;        /* ... and no event of it ever came */
     bool is_summarised;   /* OPEN of a raw stream: the same rank's summary lane has ended */
     bool
         is_raw_ended; /* OPEN of a summary stream: the same rank's raw lane has ended; is_raw_partial: early */

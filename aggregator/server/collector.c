@@ -972,7 +972,11 @@ static void chunk_done(struct session *session, struct chunk_job *job)
         rs_coord_summarised(session->server->coord, stream->capture, stream->rank,
                             stream->incarnation, is_partial, now);
     /* A rank whose raw data is wanted is done when that is here; its summary is, by then. */
-    if (base->flags & RS_ENVELOPE_LAST && stream->lane == RS_STREAM_RAW)
+    if (base->flags & RS_ENVELOPE_LAST && stream->lane == RS_STREAM_RAW && is_partial &&
+        base->is_empty)
+        rs_coord_ended_empty(session->server->coord, stream->capture, stream->rank,
+                             stream->incarnation, now);
+    else if (base->flags & RS_ENVELOPE_LAST && stream->lane == RS_STREAM_RAW)
         rs_coord_ended(session->server->coord, stream->capture, stream->rank, stream->incarnation,
                        is_partial, now);
 }
@@ -1209,11 +1213,11 @@ static void on_hello(struct session *session, const Rankscope__Hello *hello)
     }
     session->has_hello = true;
     session->minor = hello->version ? hello->version->minor : 0;
+    session->is_delivery = hello->is_delivery;
     session->must_settle =
         whose_is_shared(session->server) && (hello->n_aggregators > 1 || hello->is_delivery);
     rs_log_info("collector %.32s on %s is here with %zu streams", session->collector, session->node,
                 hello->n_opens);
-    session->is_delivery = hello->is_delivery;
     const char *go_to = homes_before(session);
     session->welcome = new_welcome(session, go_to ? 0 : hello->n_opens, go_to);
     if (!session->welcome) {

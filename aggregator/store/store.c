@@ -163,6 +163,7 @@ static bool add_known(void *self, const char *capture, rs_seq seq, int ended)
     if (!stream)
         return false;
     stream->appended_seq = stream->durable_seq = seq;
+    stream->may_have_events = true;
     stream->is_ended = ended != CATALOGUE_GOES_ON;
     stream->is_partial = ended == CATALOGUE_ENDED_EARLY;
     return true;
@@ -430,8 +431,10 @@ static enum rs_status scan_segment(struct rs_store *store, struct capture_log *l
             /* A hole that no loss record explains was made here: what was there cannot be read any more. */
             if (stream->appended_seq && record.seq > stream->appended_seq + 1)
                 stream->has_losses = true;
-            if (record.seq > stream->appended_seq)
+            if (record.seq > stream->appended_seq) {
                 move_on(stream, record.seq, record.flags);
+                stream->may_have_events = true;
+            }
         }
     }
     rs_reclog_reader_close(&reader);

@@ -136,7 +136,9 @@ struct rs_store_stream {
     bool is_ended;                   /* its last chunk for that capture is there */
     bool is_partial; /* and says that the recording ended early, or chunks of it were lost */
     bool has_losses; /* a loss record is among its chunks for that capture */
-    bool is_dirty;   /* the store's own: appended to since the last sync began */
+    bool
+        may_have_events; /* ingest's own: an event is among them, or it is not known what they are: they came to an earlier process */
+    bool is_dirty;       /* the store's own: appended to since the last sync began */
     const void *
         held_by; /* the server's own: the session that has it open; NULL: none. Its thread alone reads and writes it */
 };

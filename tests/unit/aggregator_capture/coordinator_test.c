@@ -1778,6 +1778,39 @@ static void an_adapter_that_is_not_ours_takes_part(void **state)
     rs_coord_free(&coord);
 }
 
+/* Its collector was killed when the steps of the ring were told and no event was written down. */
+static void who_recorded_and_has_nothing_here_is_lost(void **state)
+{
+    (void)state;
+    struct rs_coord *coord = new_coord();
+    for (uint32_t rank = 0; rank < 3; rank++)
+        see(coord, "r", rank, link_a, 1, 0);
+    struct rs_coord_capture *capture = start(coord, "all");
+    for (uint32_t rank = 0; rank < 3; rank++)
+        arm(coord, rank, 1, 0, "");
+    for (uint32_t rank = 0; rank < 2; rank++) {
+        const struct rs_coord_report reported = {.rank = rank,
+                                                 .steps_done = 1,
+                                                 .state = RS_PROGRESS_RECORDING,
+                                                 .text =
+                                                     rank ? "the collector was started again" : ""};
+        rs_coord_progress(coord, "c1", &reported, 2 * second);
+    }
+    rs_coord_ended_empty(coord, "c1", 0, "i0", 2 * second);
+    rs_coord_ended_empty(coord, "c1", 1, "i1", 2 * second);
+    assert_int_equal(capture->ranks[0].state, RS_PROGRESS_LOST);
+    assert_string_equal(capture->ranks[0].text, "nothing of what it recorded is here");
+    assert_string_equal(capture->ranks[1].text,
+                        "nothing of what it recorded is here: the collector was started again");
+    end(coord, 2, false);
+    assert_int_equal(capture->state, RS_CAPTURE_PARTIAL);
+    assert_string_equal(capture->reason, "lost: rank 0, 1");
+    rs_coord_ended_empty(coord, "c1", 2, "i2", 3 * second); /* what is done stays done */
+    rs_coord_ended_empty(coord, "c9", 2, "i2", 3 * second);
+    assert_int_equal(capture->ranks[2].state, RS_PROGRESS_DONE);
+    rs_coord_free(&coord);
+}
+
 /* A collector whose link broke is at another aggregator by now: it hears of a stop over the one that brings its data. */
 static void who_brings_data_from_elsewhere_hears_of_a_stop(void **state)
 {
@@ -2185,6 +2218,7 @@ int main(void)
         cmocka_unit_test(a_lost_chunk_makes_a_rank_partial),
         cmocka_unit_test(what_is_stored_raw_is_not_called_lost),
         cmocka_unit_test(ranks_of_one_host_have_one_clock),
+        cmocka_unit_test(who_recorded_and_has_nothing_here_is_lost),
         cmocka_unit_test(who_brings_data_from_elsewhere_hears_of_a_stop),
         cmocka_unit_test(who_recorded_another_time_is_said_with_the_findings),
         cmocka_unit_test(short_ranks_are_said_with_the_findings),
