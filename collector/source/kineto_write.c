@@ -2,6 +2,7 @@
 #include "collector/source/kineto_write.h"
 
 #include "collector/source/kineto_priv.h"
+#include "common/base/stretch.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -77,11 +78,38 @@ static void string_member(struct row_out *out, struct kineto_span extra, const c
                  rs_strtab_length(out->batch->strings, id));
 }
 
+/* A text in its quotes, with nothing in it that would have to be escaped. */
+static bool is_quoted(const char *text, size_t length)
+{
+    if (length < 2 || text[0] != '"' || text[length - 1] != '"')
+        return false;
+    for (size_t i = 1; i + 1 < length; i++)
+        if ((unsigned char)text[i] < ' ' || text[i] == '"' || text[i] == '\\')
+            return false;
+    return true;
+}
+
+/* A Chrome trace has these as JSON; other profilers have texts of their own (FLOAT;FLOAT). */
 static void raw_member(struct row_out *out, const char *key, rs_str id)
 {
-    if (id != RS_STR_NONE && begin_member(out, out->args, key))
-        rs_buf_bytes(out->buf, rs_strtab_text(out->batch->strings, id),
-                     rs_strtab_length(out->batch->strings, id));
+    if (id == RS_STR_NONE || !begin_member(out, out->args, key))
+        return;
+    const char *text = rs_strtab_text(out->batch->strings, id);
+    const size_t length = rs_strtab_length(out->batch->strings, id);
+    if (out->fills_in && !out->batch->phase[out->at] && !is_quoted(text, length))
+        write_string(out->buf, text, length);
+    else
+        rs_buf_bytes(out->buf, text, length);
+}
+
+/* Members as they stood in the file, behind those that were written. */
+static void more_members(struct row_out *out, struct kineto_span members)
+{
+    if (!members.length)
+        return;
+    rs_buf_string(out->buf, out->has_member ? ", " : "");
+    rs_buf_bytes(out->buf, members.text, members.length);
+    out->has_member = true;
 }
 
 static void integer_member(struct row_out *out, struct kineto_span extra, const char *key,
@@ -178,10 +206,7 @@ static void arg_members(struct row_out *out)
     raw_member(out, "Input type", batch->input_types[at]);
     raw_member(out, "Concrete Inputs", batch->concrete_inputs[at]);
     comm_members(out);
-    if (out->args.length)
-        rs_buf_printf(out->buf, "%s%.*s", out->has_member ? ", " : "", (int)out->args.length,
-                      out->args.text);
-    out->has_member = out->has_member || out->args.length;
+    more_members(out, out->args);
 }
 
 static void write_args(struct row_out *out)
@@ -291,13 +316,11 @@ static void write_row(struct row_out *out)
     if (!(batch->flags[at] & RS_EVENT_NO_TIME))
         time_member(out, "ts", batch->start[at]);
     if (!(batch->flags[at] & RS_EVENT_NO_END) && (!fills_in || phase == 'X'))
-        time_member(out, "dur", batch->end[at] - batch->start[at]);
+        time_member(out, "dur", rs_stretch_between(batch->start[at], batch->end[at]));
     if (is_flow(batch->kind[at]) && batch->correlation[at] >= 0)
         integer_member(out, out->others, "id", batch->correlation[at]);
     write_args(out);
-    if (out->others.length)
-        rs_buf_printf(out->buf, "%s%.*s", out->has_member ? ", " : "", (int)out->others.length,
-                      out->others.text);
+    more_members(out, out->others);
     rs_buf_u8(out->buf, '}');
 }
 

@@ -133,12 +133,55 @@ static void rows_of_a_trace_are_left_as_they_were(void **state)
     stream_fini(&own);
 }
 
+/* An Ascend profiler's types are a text (FLOAT;FLOAT), and its shapes one in quotes: neither was JSON. */
+static void texts_of_other_profilers_are_strings(void **state)
+{
+    (void)state;
+    struct stream own;
+    struct rs_buf out = {0};
+    struct rs_kineto_writer writer;
+    stream_init(&own);
+    const size_t row = add_row(&own, RS_KIND_KERNEL, "MatMul", 1000, 5000);
+    assert_ok(rs_strtab_add(&own.strings, "\"32,3\"", 6, &own.batch.input_dims[row]));
+    assert_ok(rs_strtab_add(&own.strings, "FLOAT;\"x\n", 9, &own.batch.input_types[row]));
+    rs_kineto_write_begin(&writer, &out);
+    writer.fills_in = true;
+    rs_buf_reset(&out);
+    rs_kineto_write_rows(&writer, &own.batch);
+    assert_string_equal(
+        rs_buf_text(&out),
+        "\n{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"MatMul\", \"pid\": 100, \"tid\": 1, "
+        "\"ts\": 1, \"dur\": 4, \"args\": {\"Input Dims\": \"32,3\", \"Input type\": "
+        "\"FLOAT;\\\"x\\u000a\"}}");
+    rs_buf_fini(&out);
+    stream_fini(&own);
+}
+
+/* What a chunk of a stranger's says may be any text of any length; a row of no length that can be said has the longest. */
+static void times_of_a_stranger_stay_within_what_can_be_said(void **state)
+{
+    (void)state;
+    struct stream own;
+    struct rs_buf out = {0};
+    struct rs_kineto_writer writer;
+    stream_init(&own);
+    (void)add_row(&own, RS_KIND_OP, "x", INT64_MIN, INT64_MAX);
+    rs_kineto_write_begin(&writer, &out);
+    writer.fills_in = true;
+    rs_kineto_write_rows(&writer, &own.batch);
+    assert_non_null(strstr(rs_buf_text(&out), "\"dur\": 9223372036854775.807"));
+    rs_buf_fini(&out);
+    stream_fini(&own);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(native_rows_become_rows_of_a_trace),
         cmocka_unit_test(what_a_document_says_itself_is_said_once),
         cmocka_unit_test(rows_of_a_trace_are_left_as_they_were),
+        cmocka_unit_test(texts_of_other_profilers_are_strings),
+        cmocka_unit_test(times_of_a_stranger_stay_within_what_can_be_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
