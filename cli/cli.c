@@ -61,7 +61,7 @@ enum rs_status rs_cli_print(struct rs_buf *buf, const char *what, struct rs_err 
     enum rs_status status = RS_OK;
     if (buf->failed)
         status = rs_err_set(err, RS_NOMEM, "out of memory");
-    else if (fwrite(buf->data, 1, buf->length, stdout) != buf->length || fflush(stdout) != 0)
+    else if ((buf->length && fwrite(buf->data, buf->length, 1, stdout) != 1) || fflush(stdout) != 0)
         status = rs_err_errno(err, "cannot print %s", what);
     rs_buf_fini(buf);
     return status;

@@ -66,6 +66,18 @@ struct adding {
     const struct rs_strtab *strings;
     int32_t rank;
     struct rs_buf stack;
+    uint32_t *behind; /* of each call: the first that is not in it any more */
+    uint32_t
+        *outer; /* of those that were added: who holds it and is of the same operator; RS_NO_CALL */
+    struct last *last; /* of each operator */
+    size_t last_count, last_capacity;
+    struct rs_slots last_index;
+};
+
+/* The call of an operator that was looked at last. */
+struct last {
+    rs_str name, dims;
+    uint32_t call;
 };
 
 static bool is_same(const void *self, uint32_t index, const void *wanted_)
@@ -123,11 +135,8 @@ static enum rs_status add_stack(struct adding *adding, const struct rs_trace_cal
 {
     uint32_t left = adding->averages->options.stack_frames;
     rs_buf_reset(&adding->stack);
-    for (uint32_t at = call->parent; left && at != RS_NO_CALL;
-         at = adding->calls->items[at].parent) {
+    for (uint32_t at = call->frame; left && at != RS_NO_CALL; at = adding->calls->items[at].frame) {
         const struct rs_trace_call *frame = &adding->calls->items[at];
-        if (frame->kind != RS_KIND_PYTHON)
-            continue;
         if (adding->stack.length)
             rs_buf_u8(&adding->stack, '\n');
         rs_buf_bytes(&adding->stack, rs_strtab_text(adding->strings, frame->name),
@@ -148,7 +157,7 @@ static void count_length(struct rs_average *row, rs_dur length)
     row->max = length > row->max ? length : row->max;
 }
 
-static void add_up(int64_t *sum, int64_t more)
+void rs_averages_add_up(int64_t *sum, int64_t more)
 {
     if (__builtin_add_overflow(*sum, more, sum))
         *sum = more < 0 ? INT64_MIN : INT64_MAX;
@@ -163,21 +172,72 @@ static int64_t flops_of(const struct adding *adding, const struct rs_trace_call 
                        rs_strtab_text(adding->strings, call->concrete));
 }
 
-/* A call in one of the same row (recursion) is in that one's total already. */
-static bool is_in_its_row(const struct adding *adding, const struct rs_trace_call *call)
+static enum rs_status prepare(struct adding *adding)
 {
-    for (uint32_t at = call->op; at != RS_NO_CALL; at = adding->calls->items[at].op) {
-        const struct rs_trace_call *outer = &adding->calls->items[at];
-        if (outer->name == call->name &&
-            (!adding->averages->options.by_shapes || outer->dims == call->dims))
-            return true;
+    const size_t count = adding->calls->count;
+    adding->behind = rs_mem_calloc(count + 1, sizeof *adding->behind);
+    adding->outer = rs_mem_calloc(count + 1, sizeof *adding->outer);
+    if (!adding->behind || !adding->outer)
+        return RS_NOMEM;
+    for (size_t i = count; i-- > 0;) {
+        const uint32_t parent = adding->calls->items[i].parent;
+        if (adding->behind[i] < i + 1)
+            adding->behind[i] = (uint32_t)(i + 1);
+        if (parent != RS_NO_CALL && adding->behind[parent] < adding->behind[i])
+            adding->behind[parent] = adding->behind[i];
     }
-    return false;
+    return RS_OK;
 }
 
-static enum rs_status add_call(struct adding *adding, const struct rs_trace_call *call)
+static bool is_last(const void *self, uint32_t index, const void *wanted_)
 {
+    const struct adding *adding = self;
+    const struct last *last = &adding->last[index], *wanted = wanted_;
+    return last->name == wanted->name && last->dims == wanted->dims;
+}
+
+/* The call of the same operator that was looked at before this one; from now on it is this one. */
+static enum rs_status find_last(struct adding *adding, uint32_t index, uint32_t *before_p)
+{
+    const struct rs_trace_call *call = &adding->calls->items[index];
+    const rs_str dims = adding->averages->options.by_shapes ? call->dims : RS_STR_NONE;
+    const struct last wanted = {.name = call->name, .dims = dims, .call = index};
+    const uint64_t hash = rs_slots_mix(rs_slots_mix(0, wanted.name), wanted.dims);
+    const uint32_t found = rs_slots_find(&adding->last_index, hash, is_last, adding, &wanted);
+    if (found != RS_SLOTS_NONE) {
+        *before_p = adding->last[found].call;
+        adding->last[found].call = index;
+        return RS_OK;
+    }
+    *before_p = RS_NO_CALL;
+    if (rs_mem_grow((void **)&adding->last, &adding->last_capacity, adding->last_count + 1,
+                    sizeof wanted) != RS_OK)
+        return RS_NOMEM;
+    const enum rs_status status =
+        rs_slots_put(&adding->last_index, hash, (uint32_t)adding->last_count);
+    if (status == RS_OK)
+        adding->last[adding->last_count++] = wanted;
+    return status;
+}
+
+/* A call in one of the same row (recursion) is in that one's total already. Those of one operator that are over are passed once and never
+ * again: as many steps as there are calls, however deep they lie in each other. */
+static enum rs_status find_recursion(struct adding *adding, uint32_t index, bool *is_in_its_row_p)
+{
+    uint32_t outer = RS_NO_CALL;
+    const enum rs_status status = find_last(adding, index, &outer);
+    while (outer != RS_NO_CALL && adding->behind[outer] <= index)
+        outer = adding->outer[outer];
+    adding->outer[index] = outer;
+    *is_in_its_row_p = outer != RS_NO_CALL;
+    return status;
+}
+
+static enum rs_status add_call(struct adding *adding, uint32_t index)
+{
+    const struct rs_trace_call *call = &adding->calls->items[index];
     struct rs_averages *averages = adding->averages;
+    bool is_in_its_row = false;
     struct rs_average wanted = {.rank = adding->rank, .shapes = RS_STR_NONE, .stack = RS_STR_NONE};
     struct rs_average *row = NULL;
     enum rs_status status = add_name(adding, call->name, &wanted.name);
@@ -187,24 +247,26 @@ static enum rs_status add_call(struct adding *adding, const struct rs_trace_call
     if (status == RS_OK && averages->options.stack_frames)
         status = add_stack(adding, call, &wanted.stack);
     if (status == RS_OK)
+        status = find_recursion(adding, index, &is_in_its_row);
+    if (status == RS_OK)
         status = find_row(averages, &wanted, &row);
     if (status != RS_OK)
         return status;
     count_length(row, call->end - call->start);
-    add_up(&row->self_cpu, call->self);
-    add_up(&row->self_device, call->device_self);
-    add_up(&row->self_cpu_memory, call->memory_self);
-    add_up(&row->self_device_memory, call->device_memory_self);
-    if (!is_in_its_row(adding, call)) {
-        add_up(&row->cpu, call->end - call->start);
-        add_up(&row->device, call->device);
-        add_up(&row->cpu_memory, call->memory);
-        add_up(&row->device_memory, call->device_memory);
+    rs_averages_add_up(&row->self_cpu, call->self);
+    rs_averages_add_up(&row->self_device, call->device_self);
+    rs_averages_add_up(&row->self_cpu_memory, call->memory_self);
+    rs_averages_add_up(&row->self_device_memory, call->device_memory_self);
+    if (!is_in_its_row) {
+        rs_averages_add_up(&row->cpu, call->end - call->start);
+        rs_averages_add_up(&row->device, call->device);
+        rs_averages_add_up(&row->cpu_memory, call->memory);
+        rs_averages_add_up(&row->device_memory, call->device_memory);
     }
     const int64_t flops = flops_of(adding, call);
     if (flops >= 0) {
         row->flops = row->flops < 0 ? 0 : row->flops;
-        add_up(&row->flops, flops);
+        rs_averages_add_up(&row->flops, flops);
         averages->has_flops = true;
     }
     averages->has_memory = averages->has_memory || call->memory_self;
@@ -223,8 +285,8 @@ static enum rs_status add_device_row(struct adding *adding, const struct rs_trac
     if (status != RS_OK)
         return status;
     count_length(row, device->length);
-    add_up(&row->self_device, device->length);
-    add_up(&row->device, device->length);
+    rs_averages_add_up(&row->self_device, device->length);
+    rs_averages_add_up(&row->device, device->length);
     adding->averages->has_device = true;
     return RS_OK;
 }
@@ -234,13 +296,17 @@ enum rs_status rs_averages_add(struct rs_averages *averages, int32_t rank,
                                struct rs_err *err)
 {
     struct adding adding = {.averages = averages, .calls = calls, .strings = strings, .rank = rank};
-    enum rs_status status = RS_OK;
+    enum rs_status status = prepare(&adding);
     for (size_t i = 0; i < calls->count && status == RS_OK; i++)
         if (calls->items[i].kind != RS_KIND_PYTHON && !calls->items[i].is_again)
-            status = add_call(&adding, &calls->items[i]);
+            status = add_call(&adding, (uint32_t)i);
     for (size_t i = 0; i < calls->device_count && status == RS_OK; i++)
         status = add_device_row(&adding, &calls->device_rows[i]);
     rs_buf_fini(&adding.stack);
+    rs_mem_free(adding.behind);
+    rs_mem_free(adding.outer);
+    rs_mem_free(adding.last);
+    rs_slots_fini(&adding.last_index);
     return status == RS_OK
                ? RS_OK
                : rs_err_set(err, status, "no memory for the operators of rank %d", rank);

@@ -78,6 +78,9 @@ struct rs_averages_form {
 void rs_averages_write(const struct rs_averages *averages, const struct rs_averages_form *how,
                        struct rs_buf *buf);
 
+/* Sums of what a stranger's file says stay at the ends of what can be said. */
+void rs_averages_add_up(int64_t *sum, int64_t more);
+
 /* Floating point operations of one call by torch's formulas: products of matrices and two-dimensional convolution. -1: another operator, or
  * its shapes do not say. */
 int64_t rs_flops_of(const char *name, const char *dims, const char *concrete);

@@ -79,6 +79,7 @@ static enum rs_status add_call(struct rs_trace_calls *calls, const struct rs_bat
                                                           .lane = batch->lane[row],
                                                           .parent = RS_NO_CALL,
                                                           .op = RS_NO_CALL,
+                                                          .frame = RS_NO_CALL,
                                                           .kind = batch->kind[row],
                                                           .external_id = batch->external_id[row],
                                                           .correlation = batch->correlation[row]};
@@ -203,9 +204,12 @@ static void find_parents(struct rs_trace_calls *calls)
         while (outer != RS_NO_CALL && !holds(&calls->items[outer], call))
             outer = calls->items[outer].parent;
         call->parent = outer;
-        while (outer != RS_NO_CALL && calls->items[outer].kind == RS_KIND_PYTHON)
-            outer = calls->items[outer].parent;
-        call->op = outer;
+        if (outer == RS_NO_CALL)
+            continue;
+        /* What holds that one is known: nobody walks up however deep a stranger's rows lie in each other. */
+        const bool is_frame = calls->items[outer].kind == RS_KIND_PYTHON;
+        call->op = is_frame ? calls->items[outer].op : outer;
+        call->frame = is_frame ? outer : calls->items[outer].frame;
     }
 }
 

@@ -25,6 +25,7 @@ struct rs_trace_call {
     uint32_t lane;
     uint32_t parent; /* the innermost call that holds it; RS_NO_CALL */
     uint32_t op;     /* the innermost one that is no Python frame, and not `is_again` */
+    uint32_t frame;  /* the innermost one that is a Python frame */
     uint8_t kind;    /* enum rs_kind */
     bool
         is_again; /* the only call in one of its own name (an overload that calls the next): torch counts the two as one, the outer */

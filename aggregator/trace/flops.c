@@ -101,13 +101,13 @@ static int64_t of_convolution(const struct shape *input, const struct shape *wei
         !read_pair(concrete, 4, padding) || !read_pair(concrete, 5, dilation))
         return -1;
     for (size_t i = 0; i < 2; i++) {
-        int64_t reach, padded;
+        int64_t reach, padded, free;
         if (stride[i] <= 0 || __builtin_mul_overflow(padding[i], 2, &padded) ||
             __builtin_add_overflow(padded, input->sizes[2 + i], &padded) ||
             __builtin_mul_overflow(dilation[i], weight->sizes[2 + i] - 1, &reach) ||
-            padded <= reach)
+            padded <= reach || __builtin_sub_overflow(padded - 1, reach, &free))
             return -1;
-        out[i] = (padded - reach - 1) / stride[i] + 1;
+        out[i] = free / stride[i] + 1;
     }
     /* A weight has Cin / groups channels for each of its Cout. */
     const int64_t factors[] = {input->sizes[0],  weight->sizes[0], out[0],          out[1],

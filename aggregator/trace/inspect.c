@@ -209,9 +209,10 @@ static enum rs_status one_batch(void *self, const struct rs_batch *batch, struct
 
 static enum rs_status write_stacks(struct one *one, struct rs_err *err)
 {
+    const struct rs_stacks_form how = {.metric = one->job->metric};
     uint64_t lines = 0;
     const enum rs_status status =
-        rs_stacks_write(&one->calls, one->strings, one->job->metric, &one->buf, &lines, err);
+        rs_stacks_write(&one->calls, one->strings, &how, &one->buf, &lines, err);
     if (status != RS_OK)
         return status;
     if (!one->calls.has_python)
@@ -225,7 +226,7 @@ static enum rs_status write_stacks(struct one *one, struct rs_err *err)
     if (one->file.stream)
         return file_write(&one->file, &one->buf, err);
     rs_buf_bytes(one->job->text, one->buf.data, one->buf.length);
-    return RS_OK;
+    return RS_OK; /* the buffer is whole: else there would be no lines */
 }
 
 /* Who records it how, whatever this recording is. */
@@ -234,11 +235,10 @@ static enum rs_status say_who_records_memory(const struct one *one,
 {
     return rs_err_set(
         err, RS_NOTFOUND,
-        "rank %" PRId32
-        ": this recording (%.60s) has no row of an allocator. PyTorch records them with "
+        "this recording (%.60s) has no row of an allocator. PyTorch records them with "
         "profile_memory (capture --profile-memory), a native program says them "
         "(rankscope_memory()); of Ascend results see memory_record.csv",
-        one->rank, rs_strtab_text(one->strings, info->generation));
+        rs_strtab_text(one->strings, info->generation));
 }
 
 static enum rs_status write_memory(struct one *one, const struct rs_trace_info *info,
@@ -290,9 +290,8 @@ static enum rs_status one_end(void *self, const struct rs_trace_info *info, stru
     one->is_partial = info->is_partial;
     if (!one->rows)
         return rs_err_set(err, RS_NOTFOUND,
-                          "rank %" PRId32 ": none of its events are here (of a capture without raw "
-                          "data: rankscope fetch ID)",
-                          one->rank);
+                          "none of its events are here (of a capture without raw data: rankscope "
+                          "fetch ID)");
     if (one->job->what == CHROME)
         return write_end(one, info, err);
     const enum rs_status status = rs_trace_calls_nest(&one->calls, err);
@@ -313,6 +312,20 @@ static enum rs_status one_end(void *self, const struct rs_trace_info *info, stru
     return RS_OK;
 }
 
+/* Nobody loses his recording to what is made of it. */
+static enum rs_status check_target(const struct job *job, const char *path, struct rs_err *err)
+{
+    struct stat target, input;
+    if (stat(path, &target) < 0)
+        return RS_OK;
+    for (size_t i = 0; i < job->recordings->inputs.count; i++)
+        if (stat(job->recordings->inputs.items[i].path, &input) == 0 &&
+            input.st_dev == target.st_dev && input.st_ino == target.st_ino)
+            return rs_err_set(err, RS_INVALID, "-o %s is one of the recordings that are read",
+                              path);
+    return RS_OK;
+}
+
 /* What cannot be written of one recording stops nobody else. */
 static enum rs_status do_one(struct job *job, const struct rs_recording *recording, size_t cycle,
                              struct rs_err *err)
@@ -323,6 +336,8 @@ static enum rs_status do_one(struct job *job, const struct rs_recording *recordi
     enum rs_status status = RS_OK;
     if (job->out) {
         status = name_file(job, &one.file, recording->rank, cycle, err);
+        if (status == RS_OK)
+            status = check_target(job, one.file.path, err);
         if (status == RS_OK)
             status = file_open(&one.file, err);
         if (status != RS_OK)
@@ -341,7 +356,7 @@ static enum rs_status do_one(struct job *job, const struct rs_recording *recordi
         return rs_err_set(err, status, "%s", why.text);
     if (status != RS_OK) {
         job->is_partial = true;
-        note(job, "%s", why.text);
+        note(job, "rank %" PRId32 ": %s", recording->rank, why.text);
     }
     return RS_OK;
 }

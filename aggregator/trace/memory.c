@@ -41,7 +41,7 @@ bool rs_memory_device_named(const char *word, struct rs_memory_device *device_p)
 
 void rs_memory_device_text(const struct rs_memory_device *device, char *text, size_t size)
 {
-    const char *word = "device";
+    const char *word = "an unknown device";
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
         if (types[i].type == device->type)
             word = types[i].word;

@@ -12,7 +12,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define NO_STACK UINT32_MAX
+#define NO_STACK       UINT32_MAX
+#define TEXT_MAX_BYTES ((size_t)1 << 30)
 
 struct stack {
     uint32_t outer; /* NO_STACK: it is the outermost */
@@ -136,42 +137,48 @@ static enum rs_status place_device_rows(const struct rs_trace_calls *calls, cons
     return status;
 }
 
-static void write_lines(const struct tree *tree, const struct rs_strtab *strings, uint32_t *path,
-                        struct rs_buf *out, uint64_t *lines_p)
+static enum rs_status write_lines(const struct tree *tree, const struct rs_strtab *strings,
+                                  uint32_t *path, size_t limit_bytes, struct rs_buf *out,
+                                  uint64_t *lines_p)
 {
+    const size_t before = out->length;
     for (size_t i = 0; i < tree->count; i++) {
         if (tree->items[i].time < 1000)
             continue;
         write_stack(tree, strings, i, path, out);
         ++*lines_p;
+        if (out->length - before > limit_bytes)
+            return RS_LIMIT;
     }
+    return out->failed ? RS_NOMEM : RS_OK;
 }
 
 enum rs_status rs_stacks_write(const struct rs_trace_calls *calls, const struct rs_strtab *strings,
-                               enum rs_stack_metric metric, struct rs_buf *out, uint64_t *lines_p,
-                               struct rs_err *err)
+                               const struct rs_stacks_form *how, struct rs_buf *out,
+                               uint64_t *lines_p, struct rs_err *err)
 {
+    const size_t limit_bytes = how->limit_bytes ? how->limit_bytes : TEXT_MAX_BYTES;
     struct tree tree = {0};
     uint32_t *stacks = rs_mem_calloc(calls->count + 1, sizeof *stacks);
     uint32_t *path = NULL;
     *lines_p = 0;
     enum rs_status status = stacks ? place_calls(calls, &tree, stacks) : RS_NOMEM;
-    if (status == RS_OK && metric == RS_STACK_SELF_DEVICE)
+    if (status == RS_OK && how->metric == RS_STACK_SELF_DEVICE)
         status = place_device_rows(calls, stacks, &tree);
     if (status == RS_OK) {
         path = rs_mem_calloc(tree.count + 1, sizeof *path);
         status = path ? RS_OK : RS_NOMEM;
     }
-    if (status == RS_OK && metric == RS_STACK_SELF_CPU)
+    if (status == RS_OK && how->metric == RS_STACK_SELF_CPU)
         for (size_t i = 0; i < calls->count; i++)
             add_time(&tree, stacks[i], calls->items[i].own);
     if (status == RS_OK)
-        write_lines(&tree, strings, path, out, lines_p);
-    if (status == RS_OK && out->failed)
-        status = RS_NOMEM;
+        status = write_lines(&tree, strings, path, limit_bytes, out, lines_p);
     rs_mem_free(stacks);
     rs_mem_free(path);
     rs_mem_free(tree.items);
     rs_slots_fini(&tree.index);
+    if (status == RS_LIMIT)
+        return rs_err_set(err, status, "its stacks are too many or too deep");
     return status == RS_OK ? RS_OK : rs_err_set(err, status, "no memory for the stacks");
 }

@@ -15,11 +15,18 @@ enum rs_stack_metric { RS_STACK_SELF_CPU, RS_STACK_SELF_DEVICE };
 /* "self_cpu", "self_device", and torch's words for them. False: none of them. */
 bool rs_stack_metric_named(const char *word, enum rs_stack_metric *metric_p);
 
+struct rs_stacks_form {
+    enum rs_stack_metric metric;
+    /* 0: 1 GiB. A line has the names of all who hold its stack: of rows that lie in each other a hundred thousand deep they would fill
+     * any disk. */
+    size_t limit_bytes;
+};
+
 /* Appends the lines, in the order in which the stacks were first seen on their threads; *lines_p of them, those under a microsecond in all
  * left out. `calls` are nested. RS_NOMEM, RS_LIMIT. */
 RS_MUST_CHECK enum rs_status rs_stacks_write(const struct rs_trace_calls *calls,
                                              const struct rs_strtab *strings,
-                                             enum rs_stack_metric metric, struct rs_buf *out,
+                                             const struct rs_stacks_form *how, struct rs_buf *out,
                                              uint64_t *lines_p, struct rs_err *err);
 
 #endif

@@ -2,6 +2,7 @@
 #include "aggregator/trace/averages.h"
 #include "common/base/csv_out.h"
 #include "common/base/json_out.h"
+#include "common/base/utf8.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -189,6 +190,19 @@ struct sums {
     int64_t self_cpu, self_device;
 };
 
+/* A text of several lines below a row. */
+static void print_lines(const struct rs_averages *averages, rs_str id, struct rs_buf *buf)
+{
+    const char *text = id == RS_STR_NONE ? "" : rs_strtab_text(&averages->texts, id);
+    while (*text) {
+        const size_t length = strcspn(text, "\n");
+        rs_buf_string(buf, "    ");
+        rs_utf8_escape(buf, text, length, "");
+        rs_buf_u8(buf, '\n');
+        text += length + (text[length] == '\n');
+    }
+}
+
 static void print_line(const struct rs_averages *averages, const struct rs_average *row,
                        const struct sums *all, struct rs_buf *buf)
 {
@@ -222,17 +236,8 @@ static void print_line(const struct rs_averages *averages, const struct rs_avera
     else if (averages->has_flops)
         rs_buf_printf(buf, " %10s", "");
     rs_buf_printf(buf, " %9" PRIu64 "\n", row->count);
-    if (row->shapes != RS_STR_NONE)
-        rs_buf_printf(buf, "    %s\n", rs_strtab_text(&averages->texts, row->shapes));
-    if (row->stack != RS_STR_NONE && rs_strtab_length(&averages->texts, row->stack)) {
-        rs_buf_string(buf, "    ");
-        for (const char *c = rs_strtab_text(&averages->texts, row->stack); *c; c++)
-            if (*c == '\n')
-                rs_buf_string(buf, "\n    ");
-            else
-                rs_buf_u8(buf, (unsigned char)*c < ' ' ? '?' : (uint8_t)*c);
-        rs_buf_u8(buf, '\n');
-    }
+    print_lines(averages, row->shapes, buf);
+    print_lines(averages, row->stack, buf);
 }
 
 /* Self times of the host add up to the time in which its threads were in some call; those of kernels to the device's. */
@@ -243,9 +248,9 @@ static struct sums sums_of(const struct rs_averages *averages, size_t first)
          i < averages->count && averages->items[i].rank == averages->items[first].rank; i++) {
         const struct rs_average *row = &averages->items[i];
         if (row->is_device)
-            sums.self_device += row->self_device;
+            rs_averages_add_up(&sums.self_device, row->self_device);
         else
-            sums.self_cpu += row->self_cpu;
+            rs_averages_add_up(&sums.self_cpu, row->self_cpu);
     }
     return sums;
 }

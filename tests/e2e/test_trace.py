@@ -206,6 +206,19 @@ class Trace(unittest.TestCase):
         self.trace("memory", TRACE, "-o", out)
         self.assertLess({"rank2.stacks", "rank0.memory.html"}, set(os.listdir(out)))
 
+    def test_no_recording_is_lost_to_what_is_made_of_it(self):
+        own = self.path("rank0.json.gz")
+        shutil.copyfile(TRACE, own)
+        os.symlink(own, self.path("link.json.gz"))
+        with open(own, "rb") as file:
+            before = file.read()
+        for target in (own, self.path("link.json.gz")):
+            done = self.trace("chrome", own, "--limit", "1MiB", "-o", target, code=2)
+            self.assertIn("is one of the recordings that are read", done.stderr)
+        with open(own, "rb") as file:
+            self.assertEqual(file.read(), before)
+        self.assertEqual(sorted(os.listdir(self.folder)), ["link.json.gz", "rank0.json.gz"])
+
     def test_what_cannot_be_done_is_said(self):
         traces = self.path("traces")
         write_traces(traces)

@@ -114,6 +114,8 @@ static void stacks_of_device_time_end_with_the_kernel(void **state)
     struct recording own;
     struct rs_buf out = {0};
     uint64_t lines = 0;
+    const struct rs_stacks_form of_device = {.metric = RS_STACK_SELF_DEVICE};
+    const struct rs_stacks_form of_host = {.metric = RS_STACK_SELF_CPU};
     recording_init(&own);
     recording_row(&own, own.host, RS_KIND_PYTHON, "train.py(3): step; now", 0, 60);
     recording_row(&own, own.host, RS_KIND_CPU_OP, "aten::mm", 10, 30);
@@ -124,11 +126,11 @@ static void stacks_of_device_time_end_with_the_kernel(void **state)
     kernel(&own, "gemm", 500, 200, 2, -1);
     kernel(&own, "orphan", 800, 4, -1, -1);
     recording_nest(&own);
-    assert_ok(rs_stacks_write(&own.calls, &own.strings, RS_STACK_SELF_DEVICE, &out, &lines, NULL));
+    assert_ok(rs_stacks_write(&own.calls, &own.strings, &of_device, &out, &lines, NULL));
     assert_string_equal(rs_buf_text(&out), "train.py(3):_step__now;aten::mm;gemm 500\norphan 4\n");
     assert_int_equal(lines, 2);
     rs_buf_reset(&out);
-    assert_ok(rs_stacks_write(&own.calls, &own.strings, RS_STACK_SELF_CPU, &out, &lines, NULL));
+    assert_ok(rs_stacks_write(&own.calls, &own.strings, &of_host, &out, &lines, NULL));
     assert_string_equal(rs_buf_text(&out),
                         "train.py(3):_step__now 30\ntrain.py(3):_step__now;aten::mm 28\n"
                         "train.py(3):_step__now;aten::mm;cudaLaunchKernel 2\n");
@@ -199,6 +201,10 @@ static void floating_point_operations_are_torchs(void **state)
     assert_int_equal(rs_flops_of("aten::conv2d", "[[1, 3, 32, 32], [16, 3, 3, 3]]", "[\"\", \"\"]"),
                      -1);
     assert_int_equal(rs_flops_of("aten::relu", "[[32, 64], [64, 8]]", NULL), -1);
+    /* a kernel of no size, as far apart as can be */
+    assert_int_equal(rs_flops_of("aten::conv2d", "[[1, 1, 9223372036854775807, 1], [1, 1, 0, 1]]",
+                                 "[\"\", \"\", \"\", \"[1]\", \"[0]\", \"[9223372036854775807]\"]"),
+                     -1);
 }
 
 static void times_of_a_strangers_file_do_no_harm(void **state)
@@ -221,6 +227,83 @@ static void times_of_a_strangers_file_do_no_harm(void **state)
     recording_fini(&own);
 }
 
+/* Deeper than any stack: nobody walks from each of them to the outermost. */
+static void calls_a_hundred_thousand_deep_are_summed_up(void **state)
+{
+    (void)state;
+    enum { DEPTH = 200000 };
+    static const char *const names[] = {"a", "b", "a", "c"};
+    const struct rs_averages_options how = {.stack_frames = 2};
+    const struct rs_stacks_form form = {.limit_bytes = 1 << 20};
+    struct recording own;
+    struct rs_averages averages;
+    struct rs_buf out = {0};
+    struct rs_err err = {0};
+    uint64_t lines = 0;
+    recording_init(&own);
+    recording_row(&own, own.host, RS_KIND_PYTHON, "main", 0, 2 * DEPTH + 2);
+    for (size_t i = 0; i < DEPTH; i++) {
+        recording_row(&own, own.host, i % 4 == 3 ? RS_KIND_PYTHON : RS_KIND_CPU_OP, names[i % 4],
+                      (rs_ns)i + 1, 2 * DEPTH + 1 - (rs_ns)i);
+        if (own.batch.count == 256) {
+            assert_ok(rs_trace_calls_add(&own.calls, &own.batch, NULL));
+            rs_batch_reset(&own.batch);
+        }
+    }
+    recording_row(&own, own.host, RS_KIND_CPU_OP, "a", 2 * DEPTH + 10, 2 * DEPTH + 15);
+    recording_nest(&own);
+    assert_ok(rs_averages_init(&averages, &how));
+    assert_ok(rs_averages_add(&averages, 0, &own.calls, &own.strings, NULL));
+    rs_dur total = 0;
+    for (size_t i = 0; i < averages.count; i++)
+        if (strcmp(rs_strtab_text(&averages.texts, averages.items[i].name), "a") == 0)
+            total += averages.items[i].cpu;
+    /* the outermost, and the one behind it: what is inside is in its total */
+    assert_int_equal(total, (2 * (rs_dur)DEPTH + 5) * 1000);
+    assert_status(rs_stacks_write(&own.calls, &own.strings, &form, &out, &lines, &err), RS_LIMIT);
+    assert_string_equal(err.text, "its stacks are too many or too deep");
+    rs_buf_fini(&out);
+    rs_averages_fini(&averages);
+    recording_fini(&own);
+}
+
+/* A name of a stranger's steers no terminal, nor do its shapes and frames; sums of sums stay at their ends, too. */
+static void a_table_for_people_is_plain(void **state)
+{
+    (void)state;
+    const struct rs_averages_options how = {.by_shapes = true, .stack_frames = 1};
+    const struct rs_averages_form form = {.row_limit = SIZE_MAX, .form = RS_AVERAGES_TEXT};
+    struct recording own;
+    struct rs_averages averages;
+    struct rs_buf out = {0};
+    recording_init(&own);
+    recording_row(&own, own.host, RS_KIND_PYTHON, "f\x1b[2J\xc2\x9b\nsecond\x7f", 0, 100);
+    for (unsigned i = 0; i < 3; i++) {
+        const size_t row =
+            recording_row(&own, own.host, RS_KIND_CPU_OP, i ? "x\x1b" : "y", 1 + i, 2 + i);
+        own.batch.input_dims[row] = recording_text(&own, "[[\"\x1b\xc2\x9b\"]]");
+        const uint32_t lanes[] = {own.host, own.other, own.other};
+        own.batch.lane[row] = lanes[i];
+    }
+    for (size_t row = own.batch.count - 2; row < own.batch.count; row++) {
+        own.batch.start[row] = 0;
+        own.batch.end[row] = INT64_MAX;
+    }
+    own.batch.lane[own.batch.count - 1] = recording_lane(&own, RS_LANE_HOST, -1, 3);
+    recording_nest(&own);
+    assert_ok(rs_averages_init(&averages, &how));
+    assert_ok(rs_averages_add(&averages, 0, &own.calls, &own.strings, NULL));
+    rs_averages_sort(&averages, RS_AVERAGE_CPU);
+    rs_averages_write(&averages, &form, &out);
+    for (size_t i = 0; i < out.length; i++)
+        assert_true(out.data[i] == '\n' || (out.data[i] >= ' ' && out.data[i] < 0x7f));
+    assert_non_null(strstr(rs_buf_text(&out), "f\\u001b[2J\\u009b\n    second\\u007f\n"));
+    assert_non_null(strstr(rs_buf_text(&out), "    [[\"\\u001b\\u009b\"]]\n"));
+    rs_buf_fini(&out);
+    rs_averages_fini(&averages);
+    recording_fini(&own);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -233,6 +316,8 @@ int main(void)
         cmocka_unit_test(numbered_steps_are_one_row_and_stacks_tell_rows_apart),
         cmocka_unit_test(floating_point_operations_are_torchs),
         cmocka_unit_test(times_of_a_strangers_file_do_no_harm),
+        cmocka_unit_test(calls_a_hundred_thousand_deep_are_summed_up),
+        cmocka_unit_test(a_table_for_people_is_plain),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

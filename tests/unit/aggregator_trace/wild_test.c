@@ -29,7 +29,8 @@ static void stacked(const struct rs_trace_calls *calls, const struct rs_strtab *
 {
     struct rs_buf out = {0};
     uint64_t lines = 0, seen = 0;
-    assert_ok(rs_stacks_write(calls, strings, metric, &out, &lines, NULL));
+    const struct rs_stacks_form how = {.metric = metric};
+    assert_ok(rs_stacks_write(calls, strings, &how, &out, &lines, NULL));
     for (size_t i = 0; i < out.length; i++)
         seen += out.data[i] == '\n';
     assert_int_equal(seen, lines); /* no name breaks a line */
