@@ -18,6 +18,7 @@
 
 #include <zlib.h>
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -32,7 +33,8 @@ enum {
     DRAIN_BYTES = 1 << 20,
     RANKS_MAX = 4096,
     ROWS_SHOWN = 30,
-    FRAMES_MAX = 64
+    FRAMES_MAX = 64,
+    NAMES_MAX = 100 /* of temporary files that nobody may have */
 };
 /* Of a document with a limit: what stands behind its rows, and of that what is not the recording's own. */
 enum { TAIL_BYTES = 64 << 10, TAIL_RESERVE = 512, LIMIT_LEAST = 1 << 20 };
@@ -71,9 +73,11 @@ static void note(const struct job *job, const char *format, ...)
 
 /* ---- a file that is written ---------------------------------------------------------------------------------------- */
 
-/* Appears whole or not at all; compressed when its name ends in .gz. */
+/* Appears whole or not at all; compressed when its name ends in .gz. Until then it has no name where the file system can do that, so that
+ * nothing of it stays behind whoever ends this process; else one that nobody has. */
 struct file {
-    char path[PATH_BYTES], temporary[PATH_BYTES + 32];
+    char path[PATH_BYTES], temporary[PATH_BYTES + 48];
+    int nameless;  /* -1: it has the temporary name */
     gzFile stream; /* NULL: stdout */
 };
 
@@ -83,20 +87,64 @@ static bool ends_in(const char *text, const char *end)
     return length > wanted && strcmp(text + length - wanted, end) == 0;
 }
 
+/* -1: this file system knows no files without a name, or nobody could give it one later. */
+static int open_nameless(const char *path)
+{
+    char folder[PATH_BYTES];
+    const char *slash = strrchr(path, '/');
+    (void)snprintf(folder, sizeof folder, "%.*s/", slash ? (int)(slash - path) : 1,
+                   slash ? path : ".");
+    return access("/proc/self/fd", X_OK) == 0 ? open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0640)
+                                              : -1;
+}
+
+/* A process that was killed may have had our number: in a container it is 1 each time. */
+static void name_temporary(struct file *file, unsigned number)
+{
+    (void)snprintf(file->temporary, sizeof file->temporary, "%s.tmp-%ld-%u", file->path,
+                   (long)getpid(), number);
+}
+
 static enum rs_status file_open(struct file *file, struct rs_err *err)
 {
-    (void)snprintf(file->temporary, sizeof file->temporary, "%s.tmp-%ld", file->path,
-                   (long)getpid());
-    const int fd =
-        open(file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0640);
+    int fd = open_nameless(file->path);
+    file->nameless = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (fd >= 0 && file->nameless < 0) {
+        (void)close(fd);
+        fd = -1;
+    }
+    for (unsigned i = 0; fd < 0 && i < NAMES_MAX; i++) {
+        name_temporary(file, i);
+        fd = open(file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0640);
+        if (fd < 0 && errno != EEXIST)
+            break;
+    }
     if (fd < 0)
         return rs_err_errno(err, "cannot create %s", file->temporary);
     file->stream = gzdopen(fd, ends_in(file->path, ".gz") ? "wb6" : "wbT");
     if (file->stream)
         return RS_OK;
     (void)close(fd);
-    (void)unlink(file->temporary);
+    if (file->nameless >= 0)
+        (void)close(file->nameless);
+    else
+        (void)unlink(file->temporary);
     return rs_err_set(err, RS_NOMEM, "no memory to write %s", file->path);
+}
+
+/* Links replace nothing, so it has a temporary name for a moment. */
+static enum rs_status give_name(struct file *file, struct rs_err *err)
+{
+    char link[64];
+    int status = -1;
+    (void)snprintf(link, sizeof link, "/proc/self/fd/%d", file->nameless);
+    for (unsigned i = 0; status < 0 && i < NAMES_MAX; i++) {
+        name_temporary(file, i);
+        status = linkat(AT_FDCWD, link, AT_FDCWD, file->temporary, AT_SYMLINK_FOLLOW);
+        if (status < 0 && errno != EEXIST)
+            break;
+    }
+    return status < 0 ? rs_err_errno(err, "cannot name %s", file->temporary) : RS_OK;
 }
 
 /* Takes what is in the buffer. */
@@ -123,10 +171,17 @@ static enum rs_status file_close(struct file *file, enum rs_status status, struc
     file->stream = NULL;
     if (status == RS_OK && closed != Z_OK)
         status = rs_err_errno(err, "cannot write %s", file->path);
+    bool has_name = file->nameless < 0;
+    if (status == RS_OK && !has_name) {
+        status = give_name(file, err);
+        has_name = status == RS_OK;
+    }
     if (status == RS_OK && rename(file->temporary, file->path) < 0)
         status = rs_err_errno(err, "cannot name %s", file->path);
-    if (status != RS_OK)
+    if (status != RS_OK && has_name)
         (void)unlink(file->temporary);
+    if (file->nameless >= 0)
+        (void)close(file->nameless);
     return status;
 }
 
@@ -330,7 +385,7 @@ static enum rs_status check_target(const struct job *job, const char *path, stru
 static enum rs_status do_one(struct job *job, const struct rs_recording *recording, size_t cycle,
                              struct rs_err *err)
 {
-    struct one one = {.job = job, .rank = recording->rank};
+    struct one one = {.job = job, .rank = recording->rank, .file = {.nameless = -1}};
     const struct rs_taker to = {one_begin, one_batch, one_end, &one};
     struct rs_err why = {0};
     enum rs_status status = RS_OK;

@@ -12,6 +12,7 @@ import io
 import json
 import os
 import shutil
+import signal
 import stat
 import subprocess
 import tempfile
@@ -218,6 +219,34 @@ class Trace(unittest.TestCase):
         with open(own, "rb") as file:
             self.assertEqual(file.read(), before)
         self.assertEqual(sorted(os.listdir(self.folder)), ["link.json.gz", "rank0.json.gz"])
+
+    def test_who_is_interrupted_leaves_nothing(self):
+        long = self.path("long.json")
+        with open(long, "w", encoding="ascii") as file:
+            file.write('{"distributedInfo": {"rank": 0, "world_size": 1}, "traceEvents": [')
+            for i in range(400000):
+                file.write('{"ph": "X", "cat": "cpu_op", "name": "a", "pid": 1, "tid": 1, "ts": %d, "dur": 1},\n' % i)
+            file.write('{"ph": "X", "cat": "cpu_op", "name": "a", "pid": 1, "tid": 1, "ts": 9, "dur": 1}]}')
+        out = self.path("out")
+        os.mkdir(out)
+        process = subprocess.Popen([os.environ["RANKSCOPE"], "trace", "chrome", long, "-o", os.path.join(out, "x.json.gz")])
+        # It is read twice: when it is open for the second time, it is being written.
+        while process.poll() is None and not self.has_open(process.pid, out):
+            pass
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(), -signal.SIGINT)
+        self.assertEqual(os.listdir(out), [])
+
+    @staticmethod
+    def has_open(pid, folder):
+        """A file in the folder, whether it has a name or not."""
+        for fd in os.listdir(f"/proc/{pid}/fd"):
+            try:
+                if os.readlink(f"/proc/{pid}/fd/{fd}").startswith(folder + "/"):
+                    return True
+            except OSError:  # closed meanwhile
+                pass
+        return False
 
     def test_what_cannot_be_done_is_said(self):
         traces = self.path("traces")
