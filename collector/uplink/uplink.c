@@ -59,6 +59,9 @@ enum { QUIET_BEATS = 4, COUNTERS_EVERY_S = 10, PAGE_RANKS = 8192, PAGE_BYTES = 1
 /* So long a rank of which nothing changes is left out of heartbeats. */
 static const rs_dur tell_again_ns = 5 * (rs_dur)RS_NS_PER_S;
 
+/* However rarely an aggregator wants to hear of us: what it says is added to clocks here. */
+static const rs_dur heartbeat_most_ns = 60 * (rs_dur)RS_NS_PER_S;
+
 /* Twice as long each time. */
 static const rs_dur ask_least_ns = 3 * (rs_dur)RS_NS_PER_S;
 static const rs_dur ask_most_ns = 30 * (rs_dur)RS_NS_PER_S;
@@ -890,7 +893,8 @@ static void on_welcome(struct rs_uplink *uplink, const Rankscope__Welcome *welco
     uplink->credit_bytes = welcome->credit_bytes;
     uplink->next_counters = 0; /* this aggregator knows none */
     if (welcome->heartbeat_ns >= RS_NS_PER_MS)
-        uplink->heartbeat_ns = welcome->heartbeat_ns;
+        uplink->heartbeat_ns =
+            welcome->heartbeat_ns < heartbeat_most_ns ? welcome->heartbeat_ns : heartbeat_most_ns;
     if (uplink->failures)
         rs_log_warn("the aggregator is there again");
     uplink->failures = 0;
@@ -915,8 +919,14 @@ static void on_heartbeat(struct rs_uplink *uplink, const Rankscope__Heartbeat *h
     const rs_ns t0 = heartbeat->echo_sent_ns;
     const rs_ns t1 = heartbeat->echo_received_ns;
     const rs_ns t2 = heartbeat->sent_ns;
-    uplink->stats.round_trip_ns = (t3 - t0) - (t2 - t1);
-    uplink->stats.clock_offset_ns = ((t1 - t0) + (t2 - t3)) / 2;
+    rs_dur there, back, ours, theirs, round_trip, offset;
+    if (__builtin_sub_overflow(t1, t0, &there) || __builtin_sub_overflow(t2, t3, &back) ||
+        __builtin_sub_overflow(t3, t0, &ours) || __builtin_sub_overflow(t2, t1, &theirs) ||
+        __builtin_sub_overflow(ours, theirs, &round_trip) ||
+        __builtin_add_overflow(there, back, &offset))
+        return; /* these are no instants */
+    uplink->stats.round_trip_ns = round_trip;
+    uplink->stats.clock_offset_ns = offset / 2;
 }
 
 /* The name of a capture becomes a folder's here: an aggregator that says "../.." is not followed. */

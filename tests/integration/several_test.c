@@ -24,6 +24,9 @@ struct played {
     struct rs_uplink *uplink;
     /* how it answers */
     bool settles, is_elsewhere, must_go;
+    rs_dur heartbeat_ns; /* 0: a second */
+    rs_ns sent_ns;       /* what it says of its clock */
+    unsigned heartbeats;
     rs_seq durable;
     /* what came */
     struct rs_link *link;
@@ -67,7 +70,8 @@ static void on_hello(struct played *played)
     welcome.version = &version;
     welcome.credit_bytes = 1 << 20;
     welcome.settles = played->settles;
-    welcome.heartbeat_ns = RS_NS_PER_S;
+    welcome.heartbeat_ns = played->heartbeat_ns ? played->heartbeat_ns : (rs_dur)RS_NS_PER_S;
+    welcome.sent_ns = played->sent_ns;
     if (played->must_go)
         welcome.go_to = go_to;
     down.message_case = RANKSCOPE__DOWN__MESSAGE_WELCOME;
@@ -120,6 +124,18 @@ static void on_chunk(struct played *played, struct rs_frame *frame)
     say(played, &down);
 }
 
+static void on_heartbeat(struct played *played)
+{
+    Rankscope__Heartbeat heartbeat = RANKSCOPE__HEARTBEAT__INIT;
+    Rankscope__Down down = RANKSCOPE__DOWN__INIT;
+    played->heartbeats++;
+    heartbeat.echo_sent_ns = played->sent_ns ? -played->sent_ns : 1;
+    heartbeat.echo_received_ns = heartbeat.sent_ns = played->sent_ns;
+    down.message_case = RANKSCOPE__DOWN__MESSAGE_HEARTBEAT;
+    down.heartbeat = &heartbeat;
+    say(played, &down);
+}
+
 static bool on_message(void *self, struct rs_link *link, struct rs_frame *frame)
 {
     struct played *played = self;
@@ -136,6 +152,8 @@ static bool on_message(void *self, struct rs_link *link, struct rs_frame *frame)
         on_hello(played);
     else if (up->message_case == RANKSCOPE__UP__MESSAGE_OPEN)
         on_open(played, up->open);
+    else if (up->message_case == RANKSCOPE__UP__MESSAGE_HEARTBEAT)
+        on_heartbeat(played);
     rs_message_fini(&message);
     rs_frame_free(&frame);
     return true;
@@ -387,6 +405,22 @@ static void nothing_is_sent_to_one_that_sends_on(void **state)
     end(played);
 }
 
+/* Numbers of a peer that are no lengths and no instants. */
+static void an_aggregator_with_impossible_clocks_is_served(void **state)
+{
+    (void)state;
+    struct played *played = begin(false);
+    played->heartbeat_ns = INT64_MAX;
+    played->sent_ns = INT64_MAX;
+    put_chunks(played, 3, true);
+    UNTIL(played, played->chunks == 3 && played->heartbeats == 1);
+    UNTIL(played, rs_uplink_stats(played->uplink).heartbeats == 1);
+    rs_uplink_beat(played->uplink);
+    UNTIL(played, rs_uplink_stats(played->uplink).heartbeats == 2);
+    assert_int_equal(rs_uplink_stats(played->uplink).round_trip_ns, 0);
+    end(played);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -395,6 +429,7 @@ int main(void)
         cmocka_unit_test(what_could_not_be_kept_is_told),
         cmocka_unit_test(nothing_is_kept_of_one_that_does_not_settle),
         cmocka_unit_test(nothing_is_sent_to_one_that_sends_on),
+        cmocka_unit_test(an_aggregator_with_impossible_clocks_is_served),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
