@@ -465,6 +465,16 @@ static enum rs_status check_names(const struct job *job, struct rs_err *err)
         count);
 }
 
+/* Most reasons begin with the path. */
+static void tell_failed(const struct job *job, const struct rs_input *input)
+{
+    const char *reason = input->reason ? input->reason : "cannot be read";
+    if (strncmp(reason, input->path, strlen(input->path)) == 0)
+        note(job, "%s", reason);
+    else
+        note(job, "%s: %s", input->path, reason);
+}
+
 static enum rs_status survey(struct job *job, struct rs_err *err)
 {
     struct rs_recordings *recordings = job->recordings;
@@ -478,7 +488,7 @@ static enum rs_status survey(struct job *job, struct rs_err *err)
         if (input->state != RS_INPUT_FAILED)
             continue;
         job->is_partial = true;
-        note(job, "%s: %s", input->path, input->reason ? input->reason : "cannot be read");
+        tell_failed(job, input);
     }
     qsort(recordings->items, recordings->count, sizeof *recordings->items, by_rank);
     return status;

@@ -260,6 +260,10 @@ class Trace(unittest.TestCase):
         self.assertIn("with_stack", done.stderr)
         self.assertEqual(self.trace("operators", TRACE, "--by-shape", "--by-stack", "2").stderr, "")
         self.assertIn("cuda:1", self.trace("memory", TRACE, "--device", "cuda:1", "-o", self.path("m.json"), code=1).stderr)
+        with open(self.path("empty.json"), "wb"):
+            pass
+        done = self.trace("operators", self.path("empty.json"), code=2)
+        self.assertEqual(done.stderr.count(self.path("empty.json")), 1, done.stderr)
         for words in (["operator", TRACE], ["operators"], ["memory", TRACE], ["memory", TRACE, "-o", self.path("m.png")],
                       ["chrome", TRACE, "-o", self.path("m.html")], ["operators", TRACE, "--sort-by", "colour"],
                       ["stacks", TRACE, "--metric", "cpu"], ["stacks", TRACE, "--by-shape"], ["memory", TRACE, "--device", "gpu", "-o", "m.html"],
