@@ -20,6 +20,7 @@
  */
 #include "aggregator/analysis/diagnose/build.h"
 #include "common/base/mem.h"
+#include "common/base/stretch.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -266,6 +267,12 @@ struct pair {
     uint32_t a, b;
 };
 
+/* The calls of a step, and which of the pool's it is. */
+struct seen {
+    uint64_t signature;
+    uint32_t order;
+};
+
 struct mender {
     struct builder *builder;
     struct program *program;
@@ -274,6 +281,7 @@ struct mender {
     size_t pair_count;
     uint32_t *pool;       /* [worker] another one that runs the same program, or itself */
     uint64_t *signatures; /* [worker * steps] of the streams' calls */
+    struct seen *seen;    /* [worker * steps] scratch */
     uint32_t *mark;       /* [worker] scratch */
     /* of the pool at hand */
     struct whole_step *steps; /* [worker * steps] */
@@ -383,17 +391,18 @@ static bool find_stream(const struct mender *mender, const struct lost_op *lost,
     return false;
 }
 
-/* Within what was recorded of the rank: before and behind, nothing was lost. */
-static bool is_within(const struct program *program, rs_ns end)
+/* What was recorded of the rank's device: before and behind, nothing was lost. */
+static struct rs_stretch recorded_of(const struct program *program)
 {
-    bool has_before = false, has_behind = false;
-    for (size_t i = 0; i < program->count && !(has_before && has_behind); i++) {
+    struct rs_stretch all = {.start = RS_NS_MAX, .end = RS_NS_MIN};
+    for (size_t i = 0; i < program->count; i++) {
         const struct line *line = &program->lines[i];
-        const bool is_row = !line->on_host && (line->what == LINE_OP || line->what == LINE_SPAN);
-        has_before = has_before || (is_row && line->start < end);
-        has_behind = has_behind || (is_row && line->end > end);
+        if (!line->on_host && (line->what == LINE_OP || line->what == LINE_SPAN)) {
+            all.start = line->start < all.start ? line->start : all.start;
+            all.end = line->end > all.end ? line->end : all.end;
+        }
     }
-    return has_before && has_behind;
+    return all;
 }
 
 static void add_lines(const struct mender *mender)
@@ -402,7 +411,7 @@ static void add_lines(const struct mender *mender)
     struct program *program = mender->program;
     const size_t first = first_lost_of(builder, program->worker);
     const size_t end = first_lost_of(builder, program->worker + 1);
-    const size_t recorded = program->count;
+    const struct rs_stretch recorded = recorded_of(program);
     for (size_t i = first; i < end && program->count < program->most; i++) {
         struct line line = {.order = INT64_MAX, .what = LINE_LOST, .index = (uint32_t)i};
         if (!seen_by_others(mender, builder->lost[i].op, &line.step, &line.end) ||
@@ -411,11 +420,7 @@ static void add_lines(const struct mender *mender)
         }
         line.start = line.launch = line.end;
         line.launch_node = line.first_node = line.end_node = line.work_node = GRAPH_NONE;
-        const size_t added = program->count;
-        program->count = recorded;
-        const bool is_lost = is_within(program, line.end);
-        program->count = added;
-        if (is_lost) {
+        if (recorded.start < line.end && line.end < recorded.end) {
             program->lines[program->count++] = line;
         }
     }
@@ -467,6 +472,28 @@ static uint32_t root_of(const struct mender *mender, uint32_t worker)
     return worker;
 }
 
+static int by_pair(const void *left, const void *right)
+{
+    const struct pair *a = left, *b = right;
+    if (a->a != b->a) {
+        return a->a > b->a ? 1 : -1;
+    }
+    return (a->b > b->b) - (a->b < b->b);
+}
+
+/* Every group looks at all of them. */
+static void keep_each_once(struct mender *mender)
+{
+    size_t kept = 0;
+    qsort(mender->pairs, mender->pair_count, sizeof *mender->pairs, by_pair);
+    for (size_t i = 0; i < mender->pair_count; i++) {
+        if (kept == 0 || by_pair(&mender->pairs[kept - 1], &mender->pairs[i]) != 0) {
+            mender->pairs[kept++] = mender->pairs[i];
+        }
+    }
+    mender->pair_count = kept;
+}
+
 static enum rs_status find_pairs(struct mender *mender)
 {
     const struct builder *builder = mender->builder;
@@ -489,6 +516,7 @@ static enum rs_status find_pairs(struct mender *mender)
             mender->pairs[mender->pair_count++] = pair;
         }
     }
+    keep_each_once(mender);
     return RS_OK;
 }
 
@@ -518,34 +546,39 @@ static void join_group(const struct mender *mender, uint32_t group_index)
     }
 }
 
-static size_t steps_like(const struct mender *mender, uint32_t pool, uint64_t signature)
+static int by_signature(const void *left, const void *right)
 {
-    const size_t steps = mender->builder->model->step_count;
-    size_t same = 0;
-    for (uint32_t w = 0; w < mender->builder->model->worker_count; w++) {
-        for (size_t k = 0; mender->pool[w] == pool && k < steps; k++) {
-            same += mender->signatures[w * steps + k] == signature;
-        }
+    const struct seen *a = left, *b = right;
+    if (a->signature != b->signature) {
+        return a->signature > b->signature ? 1 : -1;
     }
-    return same;
+    return (a->order > b->order) - (a->order < b->order);
 }
 
-/* What most steps of the pool call. */
+/* What most steps of the pool call; of those that are as frequent the one that was called first. */
 static uint64_t usual_calls(const struct mender *mender, uint32_t pool)
 {
     const size_t steps = mender->builder->model->step_count;
-    uint64_t usual = 0;
-    size_t most = 0;
+    struct seen usual = {0};
+    size_t count = 0, most = 0;
     for (uint32_t w = 0; w < mender->builder->model->worker_count; w++) {
         for (size_t k = 0; mender->pool[w] == pool && k < steps; k++) {
-            const uint64_t signature = mender->signatures[w * steps + k];
-            const size_t same =
-                signature == usual && most > 0 ? 0 : steps_like(mender, pool, signature);
-            usual = same > most ? signature : usual;
-            most = same > most ? same : most;
+            mender->seen[count] = (struct seen){mender->signatures[w * steps + k], (uint32_t)count};
+            count++;
         }
     }
-    return usual;
+    qsort(mender->seen, count, sizeof *mender->seen, by_signature);
+    for (size_t i = 0, end = 0; i < count; i = end) {
+        const struct seen *first = &mender->seen[i];
+        for (end = i + 1; end < count && mender->seen[end].signature == first->signature;) {
+            end++;
+        }
+        if (end - i > most || (end - i == most && first->order < usual.order)) {
+            most = end - i;
+            usual = *first;
+        }
+    }
+    return usual.signature;
 }
 
 static int by_unplaced(const void *left, const void *right)
@@ -979,11 +1012,12 @@ static enum rs_status make_room(struct mender *mender)
     mender->arranged = rs_mem_calloc(room, sizeof *mender->arranged);
     mender->is_ordered = rs_mem_calloc(room, 1);
     mender->signatures = rs_mem_calloc(steps, sizeof *mender->signatures);
+    mender->seen = rs_mem_calloc(steps, sizeof *mender->seen);
     mender->steps = rs_mem_calloc(steps, sizeof *mender->steps);
     mender->pool = rs_mem_calloc(2 * model->worker_count + 1, sizeof *mender->pool);
     if (mender->calls == NULL || mender->behind == NULL || mender->arranged == NULL ||
-        mender->is_ordered == NULL || mender->signatures == NULL || mender->steps == NULL ||
-        mender->pool == NULL) {
+        mender->is_ordered == NULL || mender->signatures == NULL || mender->seen == NULL ||
+        mender->steps == NULL || mender->pool == NULL) {
         return RS_NOMEM;
     }
     mender->mark = mender->pool + model->worker_count;
@@ -1014,6 +1048,7 @@ enum rs_status lost_put_back(struct builder *builder)
     rs_mem_free(mender.arranged);
     rs_mem_free(mender.is_ordered);
     rs_mem_free(mender.signatures);
+    rs_mem_free(mender.seen);
     rs_mem_free(mender.steps);
     return status;
 }
