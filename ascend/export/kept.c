@@ -23,7 +23,13 @@
 #include <string.h>
 #include <strings.h>
 
-enum { COLUMNS_MAX = 512, TABLES_MAX = 128, NAME_MAX_BYTES = 64, TYPE_MAX_BYTES = 48 };
+enum {
+    COLUMNS_MAX = 512,
+    TABLES_MAX = 128,
+    NAME_MAX_BYTES = 64,
+    COLUMN_MAX_BYTES = 256,
+    TYPE_MAX_BYTES = 48
+};
 
 struct kept {
     char name[NAME_MAX_BYTES];
@@ -31,7 +37,7 @@ struct kept {
     char *columns[COLUMNS_MAX];
     char types[COLUMNS_MAX][TYPE_MAX_BYTES]; /* "INTEGER PRIMARY KEY" */
     int column_count;
-    bool is_open;
+    bool has_key, is_open;
     sqlite3_stmt *insert; /* a table of the database */
     FILE *file;           /* a table of text */
     char *path;
@@ -71,7 +77,8 @@ static bool is_database_table(const char *name)
 {
     const size_t length = strlen(name);
     return length >= 2 && length < NAME_MAX_BYTES && strspn(name, capitals) == length &&
-           (name[0] < '0' || name[0] > '9') && (is_ours_unless_kept(name) || !tables_has(name)) &&
+           (name[0] < '0' || name[0] > '9') && strncmp(name, "SQLITE_", 7) != 0 &&
+           (is_ours_unless_kept(name) || !tables_has(name)) &&
            strcmp(name, "COMPUTE_TASK_INFO") != 0;
 }
 
@@ -83,23 +90,28 @@ bool kept_has(const struct rs_export_ascend *e, const char *name)
     return false;
 }
 
-static struct kept *find(struct rs_export_ascend *e, const char *name)
+/* RS_LIMIT: it is one table too many. */
+static enum rs_status find(struct rs_export_ascend *e, const char *name, struct kept **kept_p)
 {
     struct kept_tables *kept = e->kept;
     if (!kept)
         e->kept = kept = rs_mem_calloc(1, sizeof *kept);
     if (!kept)
-        return NULL;
-    if (kept->last && strcmp(kept->last->name, name) == 0)
-        return kept->last;
-    for (size_t i = 0; i < kept->count; i++)
+        return RS_NOMEM;
+    for (size_t i = 0; i < kept->count && !(kept->last && strcmp(kept->last->name, name) == 0); i++)
         if (strcmp(kept->items[i]->name, name) == 0)
-            return kept->last = kept->items[i];
-    struct kept *made = kept->count < TABLES_MAX ? rs_mem_calloc(1, sizeof *made) : NULL;
-    if (!made)
-        return NULL;
-    (void)snprintf(made->name, sizeof made->name, "%s", name);
-    return kept->last = kept->items[kept->count++] = made;
+            kept->last = kept->items[i];
+    if (!kept->last || strcmp(kept->last->name, name) != 0) {
+        if (kept->count == TABLES_MAX)
+            return RS_LIMIT;
+        struct kept *made = rs_mem_calloc(1, sizeof *made);
+        if (!made)
+            return RS_NOMEM;
+        (void)snprintf(made->name, sizeof made->name, "%s", name);
+        kept->last = kept->items[kept->count++] = made;
+    }
+    *kept_p = kept->last;
+    return RS_OK;
 }
 
 /* ---- cells ---- */
@@ -123,14 +135,21 @@ static bool find_cell(const struct rs_batch *batch, size_t at, const char *colum
     return extra_text(batch, at, column, text);
 }
 
-/* Words, and nothing that could end a declaration. */
-static void take_type(char type[TYPE_MAX_BYTES], const char *text)
+/* What SQLite takes behind any column: of a declaration that is none of these, as of one that only a stranger would make, nothing is said of the
+ * column's type. One is the key. */
+static void take_type(struct kept *kept, const char *text)
 {
-    size_t length = 0;
-    for (; text && *text && length + 1 < TYPE_MAX_BYTES; text++)
-        if (*text == ' ' || (*text >= 'A' && *text <= 'Z') || (*text >= 'a' && *text <= 'z'))
-            type[length++] = *text;
-    type[length] = '\0';
+    static const char *const known[] = {"INTEGER", "INT",   "BIGINT", "TEXT", "REAL",    "NUMERIC",
+                                        "DOUBLE",  "FLOAT", "BLOB",   "CHAR", "VARCHAR", "BOOLEAN"};
+    static const char key[] = " PRIMARY KEY";
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+    const size_t length = text ? strspn(text, letters) : 0;
+    const bool is_key = length && strcasecmp(text + length, key) == 0 && !kept->has_key;
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (length == strlen(known[i]) && strncasecmp(text, known[i], length) == 0)
+            (void)snprintf(kept->types[kept->column_count], TYPE_MAX_BYTES, "%s%s", known[i],
+                           is_key ? key : "");
+    kept->has_key = kept->has_key || is_key;
 }
 
 /* The columns of a table are the members of the row that announces it, or of its first one. */
@@ -140,7 +159,10 @@ static enum rs_status take_columns(struct kept *kept, const struct rs_batch *bat
     rs_buf_u8(&text, '{');
     rs_buf_bytes(&text, batch->extra + batch->extra_offset[at], batch->extra_length[at]);
     rs_buf_u8(&text, '}');
-    json_t *root = text.failed ? NULL : json_loadb((const char *)text.data, text.length, 0, NULL);
+    /* Of its values only that they are there counts: a number may be any. */
+    json_t *root = text.failed ? NULL
+                               : json_loadb((const char *)text.data, text.length,
+                                            JSON_DECODE_INT_AS_REAL, NULL);
     enum rs_status status = text.failed ? RS_NOMEM : RS_OK;
     const char *key;
     json_t *value;
@@ -151,7 +173,7 @@ static enum rs_status take_columns(struct kept *kept, const struct rs_batch *bat
         char *copy = rs_mem_strdup(key);
         status = copy ? RS_OK : RS_NOMEM;
         if (copy && batch->kind[at] == RS_KIND_METADATA)
-            take_type(kept->types[kept->column_count], json_string_value(value));
+            take_type(kept, json_string_value(value));
         if (copy)
             kept->columns[kept->column_count++] = copy;
     }
@@ -178,7 +200,7 @@ static void put_name(struct rs_buf *sql, const char *name)
 static bool has_sound_columns(const struct kept *kept)
 {
     for (int i = 0; i < kept->column_count; i++) {
-        if (!*kept->columns[i])
+        if (!*kept->columns[i] || strlen(kept->columns[i]) > COLUMN_MAX_BYTES)
             return false;
         for (int k = 0; k < i; k++)
             if (strcasecmp(kept->columns[i], kept->columns[k]) == 0)
@@ -216,8 +238,9 @@ static enum rs_status open_table(struct rs_export_ascend *e, struct kept *kept, 
     struct rs_buf sql = {0}, insert = {0};
     if (is_ours_unless_kept(kept->name))
         rs_buf_printf(&sql, "DROP TABLE %s;", kept->name);
-    rs_buf_printf(&sql, "CREATE TABLE %s (", kept->name);
-    rs_buf_printf(&insert, "INSERT OR IGNORE INTO %s VALUES (?", kept->name);
+    /* A name may be a word of SQL: ORDER. */
+    rs_buf_printf(&sql, "CREATE TABLE \"%s\" (", kept->name);
+    rs_buf_printf(&insert, "INSERT OR IGNORE INTO \"%s\" VALUES (?", kept->name);
     for (int i = 0; i < kept->column_count; i++) {
         rs_buf_string(&sql, i ? "," : "");
         rs_buf_string(&insert, i ? ",?" : "");
@@ -272,8 +295,12 @@ static enum rs_status put_row(struct rs_export_ascend *e, struct kept *kept,
             status = bind_cell(e, kept, i, &text, is_text, err);
         else if (text.failed)
             status = no_room(RS_NOMEM, err);
-    if (status == RS_OK && sqlite3_step(kept->insert) != SQLITE_DONE)
-        status = rs_err_set(err, RS_IO, "%s: %s", e->rows.path, sqlite3_errmsg(e->rows.handle));
+    if (status == RS_OK) {
+        /* A text for a key that is a number: a row that is none. */
+        const int code = sqlite3_step(kept->insert);
+        if (code != SQLITE_DONE && code != SQLITE_MISMATCH)
+            status = rs_err_set(err, RS_IO, "%s: %s", e->rows.path, sqlite3_errmsg(e->rows.handle));
+    }
     (void)sqlite3_reset(kept->insert);
     (void)sqlite3_clear_bindings(kept->insert);
     rs_buf_fini(&text);
@@ -350,10 +377,12 @@ enum rs_status kept_row(struct rs_export_ascend *e, const struct rs_batch *batch
         *is_kept_p = *is_kept_p && strcmp(text_of(e, batch->name[at]), "vendor table") == 0;
     if (!*is_kept_p || !batch->extra_length[at])
         return RS_OK; /* the second counter of one row says nothing more */
-    struct kept *kept = find(e, name);
-    if (!kept)
-        return no_room(RS_NOMEM, err);
-    enum rs_status status = RS_OK;
+    struct kept *kept = NULL;
+    enum rs_status status = find(e, name, &kept);
+    if (status == RS_LIMIT)
+        return RS_OK; /* more tables than any profiler has */
+    if (status != RS_OK)
+        return no_room(status, err);
     if (batch->kind[at] == RS_KIND_METADATA)
         return no_room(kept->column_count ? RS_OK : take_columns(kept, batch, at), err);
     if (!kept->is_open)

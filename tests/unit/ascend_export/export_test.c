@@ -464,7 +464,7 @@ static void tables_of_its_profiler_come_back(void **state)
         "{\"parallel_group_info\":{},\"ENV_VARIABLES\":{\"HCCL_ALGO\": \"ring\"},\"lr\":0.5,"
         "\"note\":\"a\"}");
     assert_query(&rank, "SELECT name, type, pk FROM pragma_table_info('NIC')",
-                 "deviceId|INTEGER|0\ntimestampNs|INTEGER|1\nrxByteRate|NUMERICDROP|0\nnote||0\n");
+                 "deviceId|INTEGER|0\ntimestampNs|INTEGER|1\nrxByteRate|NUMERIC|0\nnote||0\n");
     assert_query(&rank, "SELECT * FROM NIC", "0|5|NULL|a\n0|7|1.5|NULL\n");
     assert_query(
         &rank,
@@ -487,6 +487,47 @@ static void tables_of_its_profiler_come_back(void **state)
     assert_text(&rank, "nic.csv",
                 "Device_id,Timestamp(us),Note\n0,17.500,\n0,18.000,\"a, \"\"b\"\"\"\n");
     assert_int_equal(rank.result.kept_rows, 6);
+    rank_fini(&rank);
+}
+
+/* Names are words of SQL, or SQLite's own; two keys, a key that is no number, types that declare more; numbers beyond 64 bits; a hundred
+ * tables too many: each costs itself, and not the rank. */
+static void tables_of_a_stranger_cost_nothing_else(void **state)
+{
+    (void)state;
+    struct rank rank;
+    rank_init(&rank);
+    struct make_events *e = &rank.events;
+    char name[32], column[400];
+    make_row(e, RS_KIND_CPU_OP, "aten::mm", make_host_lane(e, 1000), 100, 200);
+    make_kept(
+        e, "ORDER",
+        "\"a\":\"INTEGER PRIMARY KEY\",\"b\":\"INTEGER PRIMARY KEY\",\"c\":\"TEXT COLLATE nobody\","
+        "\"d\":\"GENERATED ALWAYS AS\"");
+    e->batch.kind[e->row] = RS_KIND_METADATA;
+    e->batch.name[e->row] = make_string(e, "vendor table");
+    make_kept(e, "ORDER", "\"a\":1,\"b\":2,\"c\":\"x\",\"d\":3");
+    make_kept(e, "ORDER", "\"a\":\"no number\",\"b\":2");
+    make_kept(e, "SQLITE_SEQUENCE", "\"a\":1");
+    make_kept(e, "LONG", "");
+    (void)snprintf(column, sizeof column, "\"%0300d\":1", 0);
+    make_kept(e, "LONG", column);
+    make_kept(e, "nic", "\"Address\":99999999999999999999999");
+    for (unsigned i = 0; i < 200; i++) {
+        (void)snprintf(name, sizeof name, "T%u", i);
+        make_kept(e, name, "\"a\":1");
+    }
+    rank_export(&rank);
+    assert_query(&rank, "SELECT name, type, pk FROM pragma_table_info('ORDER')",
+                 "a|INTEGER|1\nb|INTEGER|0\nc|TEXT|0\nd||0\n");
+    assert_query(&rank, "SELECT * FROM \"ORDER\"", "1|2|x|3\n");
+    assert_query(&rank, "SELECT name FROM sqlite_master WHERE name IN ('SQLITE_SEQUENCE', 'LONG')",
+                 "");
+    assert_query(&rank,
+                 "SELECT COUNT(*) > 100 AND COUNT(*) < 128 FROM sqlite_master WHERE name LIKE 'T_' "
+                 "OR name LIKE 'T__' OR name LIKE 'T1__'",
+                 "1\n");
+    assert_text(&rank, "nic.csv", "Address\n99999999999999999999999\n");
     rank_fini(&rank);
 }
 
@@ -749,6 +790,7 @@ int main(void)
         EACH(tables_hold_what_the_rank_did),
         EACH(tables_exist_only_with_rows),
         EACH(tables_of_its_profiler_come_back),
+        EACH(tables_of_a_stranger_cost_nothing_else),
         EACH(tables_of_text_are_asked_of_the_database),
         EACH(an_operation_of_two_kernels_keeps_its_gap),
         EACH(a_window_that_the_calls_do_not_report_is_bounded),
