@@ -129,8 +129,8 @@ static int64_t number_of(const char *extra, size_t length, const char *key, int6
 static enum rs_status add_memory_row(struct rs_trace_calls *calls, const struct rs_batch *batch,
                                      size_t row)
 {
-    const char *extra = batch->extra + batch->extra_offset[row];
     const size_t length = batch->extra_length[row];
+    const char *extra = length ? batch->extra + batch->extra_offset[row] : "";
     if (batch->bytes[row] == INT64_MIN)
         return RS_OK; /* nothing is said of how much */
     if (rs_mem_grow((void **)&calls->memory_rows, &calls->memory_capacity, calls->memory_count + 1,

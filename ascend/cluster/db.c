@@ -90,7 +90,7 @@ static void put_num(struct table *table, const struct rs_ascend_num *num)
         put_text(table, NULL);
     else if (rs_ascend_num_is_int(num))
         put_int(table,
-                num->kind == RS_ASCEND_NUM_INT ? (int64_t)num->mantissa : -(int64_t)num->mantissa);
+                (int64_t)(num->kind == RS_ASCEND_NUM_INT ? num->mantissa : 0 - num->mantissa));
     else
         put_real(table, rs_ascend_num_double(num));
 }

@@ -41,7 +41,7 @@ static void put_value(struct bulk_rows *rows, const struct rs_ascend_num *num, d
         bulk_null(rows);
     else if (rs_ascend_num_is_int(num))
         bulk_int(rows,
-                 num->kind == RS_ASCEND_NUM_INT ? (int64_t)num->mantissa : -(int64_t)num->mantissa);
+                 (int64_t)(num->kind == RS_ASCEND_NUM_INT ? num->mantissa : 0 - num->mantissa));
     else
         put_real(rows, value);
 }

@@ -9,6 +9,7 @@
 #include "tests/support/rs_test.h"
 
 #include <jansson.h>
+#include <sqlite3.h>
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -155,6 +156,46 @@ static void a_broken_rank_is_named_and_the_other_one_complete(void **state)
     rs_cluster_result_fini(&result);
 }
 
+/* In a database a number may be the least there is, whose size is none of its type. */
+static void the_least_number_there_is_is_a_number(void **state)
+{
+    static const char sql[] =
+        "CREATE TABLE CommAnalyzerTime (hccl_op_name TEXT, group_name TEXT, start_timestamp NUMERIC, "
+        "elapse_time NUMERIC, transit_time NUMERIC, wait_time NUMERIC, synchronization_time NUMERIC, "
+        "idle_time NUMERIC, step TEXT, type TEXT);"
+        "INSERT INTO CommAnalyzerTime VALUES ('hcom_allReduce__497_0_1@1', '1', 7, 1.5, 1, "
+        "-9223372036854775807 - 1, 0, 0, 'step1', 'collective');"
+        "CREATE TABLE CommAnalyzerBandwidth (hccl_op_name TEXT, group_name TEXT, transport_type TEXT, "
+        "transit_size NUMERIC, transit_time NUMERIC, bandwidth NUMERIC, large_packet_ratio NUMERIC, "
+        "package_size NUMERIC, count NUMERIC, total_duration NUMERIC, step TEXT, type TEXT);";
+    struct rs_cluster_result result;
+    char path[256];
+    sqlite3 *db = NULL;
+    sqlite3_stmt *rows = NULL;
+    (void)state;
+    make_rank(0, "0");
+    make_rank(1, "0");
+    (void)snprintf(path, sizeof path,
+                   "%s/job/node_100_20250615110640000_ascend_pt/ASCEND_PROFILER_OUTPUT/analysis.db",
+                   root);
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+    (void)sqlite3_close(db);
+    (void)run_form(RS_CLUSTER_DB, false, &result);
+    rs_cluster_result_fini(&result);
+    assert_int_equal(unlink(path), 0);
+    (void)snprintf(path, sizeof path, "%s/out/cluster_analysis_output/cluster_analysis.db", root);
+    assert_int_equal(sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_prepare_v2(db, "SELECT MIN(wait_time) FROM ClusterCommunicationTime",
+                                        -1, &rows, NULL),
+                     SQLITE_OK);
+    assert_int_equal(sqlite3_step(rows), SQLITE_ROW);
+    assert_int_equal(sqlite3_column_int64(rows, 0), INT64_MIN);
+    (void)sqlite3_finalize(rows);
+    (void)sqlite3_close(db);
+    assert_int_equal(unlink(path), 0);
+}
+
 static bool is_there(const char *name)
 {
     char path[512];
@@ -261,6 +302,7 @@ int main(void)
         cmocka_unit_test(documents_hold_every_rank_and_its_sums),
         cmocka_unit_test(links_without_self_links_come_by_the_metadata),
         cmocka_unit_test(a_broken_rank_is_named_and_the_other_one_complete),
+        cmocka_unit_test(the_least_number_there_is_is_a_number),
         cmocka_unit_test(unreadable_databases_leave_the_text_form),
         cmocka_unit_test(stages_are_what_pipelines_do_not_cross),
         cmocka_unit_test(places_count_context_parallelism),
