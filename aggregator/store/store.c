@@ -396,6 +396,18 @@ static enum rs_status scan_stream(struct rs_store *store, struct capture_log *lo
     return status;
 }
 
+/* A chunk that came to this process is known already. */
+static void scan_chunk(struct rs_store_stream *stream, const struct rs_reclog_record *record)
+{
+    /* A hole that no loss record explains was made here: what was there cannot be read any more. */
+    if (stream->appended_seq && record->seq > stream->appended_seq + 1)
+        stream->has_losses = true;
+    if (record->seq <= stream->appended_seq)
+        return;
+    move_on(stream, record->seq, record->flags);
+    stream->may_have_events = true;
+}
+
 /* Finds the streams of a segment and how far they go. */
 static enum rs_status scan_segment(struct rs_store *store, struct capture_log *log,
                                    const char *path, struct rs_err *err)
@@ -427,14 +439,7 @@ static enum rs_status scan_segment(struct rs_store *store, struct capture_log *l
                 break;
         } else if (record.kind == RECORD_CHUNK && record.tag < log->stream_count &&
                    log->streams[record.tag]) {
-            struct rs_store_stream *stream = log->streams[record.tag];
-            /* A hole that no loss record explains was made here: what was there cannot be read any more. */
-            if (stream->appended_seq && record.seq > stream->appended_seq + 1)
-                stream->has_losses = true;
-            if (record.seq > stream->appended_seq) {
-                move_on(stream, record.seq, record.flags);
-                stream->may_have_events = true;
-            }
+            scan_chunk(log->streams[record.tag], &record);
         }
     }
     rs_reclog_reader_close(&reader);

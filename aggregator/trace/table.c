@@ -156,8 +156,11 @@ static void name_text(struct rs_buf *buf, const char *text)
         shown++;
         length -= 2;
     }
-    for (size_t i = 0; i < length && i < NAME_WIDTH; i++)
-        rs_buf_u8(buf, (unsigned char)shown[i] < 0x80 ? (uint8_t)shown[i] : '?');
+    for (size_t i = 0; i < length && i < NAME_WIDTH; i++) {
+        const unsigned char byte = (unsigned char)shown[i];
+        rs_buf_u8(buf,
+                  byte < ' ' || byte >= 0x7f ? (uint8_t)'?' : byte); /* CSV keeps ends of lines */
+    }
     for (size_t i = length; i < NAME_WIDTH; i++)
         rs_buf_u8(buf, ' ');
     rs_buf_fini(&cell);

@@ -280,7 +280,7 @@ static void a_table_for_people_is_plain(void **state)
     recording_row(&own, own.host, RS_KIND_PYTHON, "f\x1b[2J\xc2\x9b\nsecond\x7f", 0, 100);
     for (unsigned i = 0; i < 3; i++) {
         const size_t row =
-            recording_row(&own, own.host, RS_KIND_CPU_OP, i ? "x\x1b" : "y", 1 + i, 2 + i);
+            recording_row(&own, own.host, RS_KIND_CPU_OP, i ? "x\x1b\x7f\r\ny" : "y", 1 + i, 2 + i);
         own.batch.input_dims[row] = recording_text(&own, "[[\"\x1b\xc2\x9b\"]]");
         const uint32_t lanes[] = {own.host, own.other, own.other};
         own.batch.lane[row] = lanes[i];
