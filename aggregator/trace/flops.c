@@ -105,9 +105,9 @@ static int64_t of_convolution(const struct shape *input, const struct shape *wei
         if (stride[i] <= 0 || __builtin_mul_overflow(padding[i], 2, &padded) ||
             __builtin_add_overflow(padded, input->sizes[2 + i], &padded) ||
             __builtin_mul_overflow(dilation[i], weight->sizes[2 + i] - 1, &reach) ||
-            padded <= reach || __builtin_sub_overflow(padded - 1, reach, &free))
+            padded <= reach || __builtin_sub_overflow(padded - 1, reach, &free) ||
+            __builtin_add_overflow(free / stride[i], 1, &out[i]))
             return -1;
-        out[i] = free / stride[i] + 1;
     }
     /* A weight has Cin / groups channels for each of its Cout. */
     const int64_t factors[] = {input->sizes[0],  weight->sizes[0], out[0],          out[1],

@@ -201,6 +201,9 @@ static void floating_point_operations_are_torchs(void **state)
     assert_int_equal(rs_flops_of("aten::conv2d", "[[1, 3, 32, 32], [16, 3, 3, 3]]", "[\"\", \"\"]"),
                      -1);
     assert_int_equal(rs_flops_of("aten::relu", "[[32, 64], [64, 8]]", NULL), -1);
+    assert_int_equal(rs_flops_of("aten::conv2d", "[[1, 1, 9223372036854775807, 1], [1, 1, 0, 1]]",
+                                 "[\"\", \"\", \"\", \"[1]\", \"[0]\", \"[1]\"]"),
+                     -1);
     /* a kernel of no size, as far apart as can be */
     assert_int_equal(rs_flops_of("aten::conv2d", "[[1, 1, 9223372036854775807, 1], [1, 1, 0, 1]]",
                                  "[\"\", \"\", \"\", \"[1]\", \"[0]\", \"[9223372036854775807]\"]"),
