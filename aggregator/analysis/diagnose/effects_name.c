@@ -235,10 +235,47 @@ static bool are_of_a_host(const struct finder *finder, const struct diag_panel *
     return false;
 }
 
-/* Of a fabric most of which is slow the level is no longer that of the fast ones. Where the links part in two modes, as fabrics do, and the
- * slow ones are those of one host, its level is the mean of the fast mode. True: `marked` are the slow ones. */
-static bool part_in_modes(struct finder *finder, struct diag_panel *panel, uint8_t *marked)
+enum modes_verdict { NO_MODES, MODES_HINT, MODES_OF_HOST };
+
+/* The panel's base and what it may differ by, of the links that are not marked. */
+static void level_of_fast(struct finder *finder, size_t p, const uint8_t *marked, double fast)
 {
+    struct diag_panel *panel = finder->links[p];
+    struct diag_pool *pool = &finder->link_pools[p];
+    double sum = 0, squares = 0;
+    for (size_t m = 0; m < panel->n; m++) {
+        sum += marked[m] != 0 || isnan(panel->a[m]) ? 0 : panel->a[m];
+    }
+    panel->base = sum / fast;
+    panel->base_variance = 1 / fast;
+    for (size_t m = 0; m < panel->n; m++) {
+        const double rest = marked[m] != 0 || isnan(panel->a[m]) ? 0 : panel->a[m] - panel->base;
+        squares += rest * rest;
+    }
+    const double prior = pool->shares_cores ? DIAG_TAU_PRIOR_HOST : DIAG_TAU_PRIOR;
+    pool->apart_dof = DIAG_TAU_PRIOR_WEIGHT + fast - 1;
+    pool->apart_squares =
+        squares + DIAG_TAU_PRIOR_WEIGHT * (prior * prior + diag_own_variance(pool, panel));
+    pool->tau = sqrt(pool->apart_squares / pool->apart_dof);
+    pool->tau_dof = pool->apart_dof;
+    for (size_t m = 0; m < panel->n; m++) {
+        if (marked[m] == 0) {
+            continue;
+        }
+        const double effect = panel->a[m] - panel->base, spread = sqrt(1 + panel->base_variance);
+        const double se = sqrt(diag_own_variance(pool, panel)) * spread;
+        panel->p_noise[m] = se > 0 && pool->dof >= 1 ? diag_t_above(effect / se, pool->dof) : 1;
+        panel->p_tau[m] =
+            (double)panel->n * diag_t_above(effect / (pool->tau * spread), pool->tau_dof);
+    }
+}
+
+/* Of a fabric most of which is slow the level is no longer that of the fast ones. Where the links part in two modes, as fabrics do, and the
+ * slow ones are those of one host, its level is the mean of the fast mode. `marked` are the slow ones then. It is a hint where hosts that are
+ * in racks, not equally many in each, could be as far apart. */
+static enum modes_verdict part_in_modes(struct finder *finder, size_t p, uint8_t *marked)
+{
+    struct diag_panel *panel = finder->links[p];
     double *sorted = finder->scratch;
     size_t known = 0, at = 0;
     for (size_t m = 0; m < panel->n; m++) {
@@ -247,7 +284,7 @@ static bool part_in_modes(struct finder *finder, struct diag_panel *panel, uint8
         }
     }
     (void)diag_median(sorted, known); /* sorts */
-    double gap = 0, sum = 0;
+    double gap = 0;
     for (size_t i = 1; i < known; i++) {
         if (sorted[i] - sorted[i - 1] > gap) {
             gap = sorted[i] - sorted[i - 1];
@@ -257,19 +294,16 @@ static bool part_in_modes(struct finder *finder, struct diag_panel *panel, uint8
     const double apart =
         at > 0 ? fmax(sorted[at - 1] - sorted[0], sorted[known - 1] - sorted[at]) : 0;
     if (at == 0 || gap < log(DIAG_FABRIC_GAP) || gap < 2 * apart) {
-        return false;
-    }
-    for (size_t i = 0; i < at; i++) {
-        sum += sorted[i];
+        return NO_MODES;
     }
     for (size_t m = 0; m < panel->n; m++) {
         marked[m] = panel->a[m] >= sorted[at]; /* not where it is unknown */
     }
     if (!are_of_a_host(finder, panel, marked)) {
-        return false;
+        return NO_MODES;
     }
-    panel->base = sum / (double)at;
-    return true;
+    level_of_fast(finder, p, marked, (double)at);
+    return gap < log(DIAG_RACK_FACTOR) ? MODES_HINT : MODES_OF_HOST;
 }
 
 static enum rs_status name_links_of(struct finder *finder, size_t p, uint8_t *marked)
@@ -283,9 +317,10 @@ static enum rs_status name_links_of(struct finder *finder, size_t p, uint8_t *ma
     }
     const bool is_much = suspects > 1 && (double)suspects > DIAG_FABRIC_MOST * (double)known;
     const bool is_of_host = is_much && are_of_a_host(finder, panel, marked);
-    const bool is_most = !is_of_host && (is_much || suspects == 0) && known > 2 &&
-                         part_in_modes(finder, panel, marked);
-    if (known < 2 || (is_much && !is_of_host && !is_most)) {
+    const enum modes_verdict modes = !is_of_host && (is_much || suspects == 0) && known > 2
+                                         ? part_in_modes(finder, p, marked)
+                                         : NO_MODES;
+    if (known < 2 || ((is_much || suspects == 0) && !is_of_host && modes == NO_MODES)) {
         return RS_OK;
     }
     for (size_t m = 0; m < panel->n; m++) {
@@ -297,9 +332,9 @@ static enum rs_status name_links_of(struct finder *finder, size_t p, uint8_t *ma
             return RS_NOMEM;
         }
         effect_set_test(finder, &finder->link_pools[p], panel, m, element);
-        element->is_of_host = is_of_host || is_most;
+        element->is_of_host = is_of_host || modes != NO_MODES;
         /* where most are slow, the fast ones may be the odd ones: a hint */
-        element->p = is_most ? DIAG_LEVEL_WEAK : element->p;
+        element->p = modes == MODES_HINT ? DIAG_LEVEL_WEAK : element->p;
     }
     return RS_OK;
 }

@@ -176,12 +176,11 @@ static void all_links_of_a_host_are_named_together(void **state)
     fini(&healthy);
 }
 
-/* Two thirds of the fabric are slow, and all of that is one host's: it may be that host, or the others may be the odd ones. */
-static void a_host_with_most_of_the_links_is_a_hint(void **state)
+/* Two thirds of the fabric are slow, and all of that is one host's. */
+static void expect_host_in_the_middle(rs_dur took, enum rs_confidence confidence)
 {
-    struct job slow = {.stages = 4, .took = {1500 * US, 1500 * US, 150 * US}};
+    struct job slow = {.stages = 4, .took = {took, took, 150 * US}};
     struct job healthy = {.stages = 4, .took = {150 * US, 150 * US, 150 * US}};
-    (void)state;
     const rs_dur without = run(&healthy, false);
     const rs_dur gain = run(&slow, true) - without;
     const struct rs_diagnosis *diagnosis = slow.rig.analysis->diagnosis;
@@ -189,13 +188,26 @@ static void a_host_with_most_of_the_links_is_a_hint(void **state)
     const struct rs_finding *finding = &diagnosis->findings[0];
     assert_int_equal(finding->kind, RS_FINDING_SLOW_LINK);
     assert_int_equal(finding->place_count, 2 * COPIES);
-    assert_int_equal(finding->confidence, RS_CONFIDENCE_WEAK);
+    assert_int_equal(finding->confidence, confidence);
     assert_int_equal(finding->also_count, 1);
     assert_string_equal(finding->also[0].text, "b");
     assert_true(finding->cost_ns_per_step > gain - gain / 10);
     assert_true(finding->cost_ns_per_step < gain + gain / 10);
     fini(&slow);
     fini(&healthy);
+}
+
+/* It may be that host, or the other two stand in one rack. */
+static void a_host_with_most_of_the_links_is_a_hint(void **state)
+{
+    (void)state;
+    expect_host_in_the_middle(450 * US, RS_CONFIDENCE_WEAK);
+}
+
+static void a_host_in_the_middle_that_is_slower_than_racks_make_it_is_named(void **state)
+{
+    (void)state;
+    expect_host_in_the_middle(1500 * US, RS_CONFIDENCE_BOUNDED);
 }
 
 /* Of a network nobody says how fast it should be. */
@@ -213,6 +225,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_links_of_a_host_are_named_together),
         cmocka_unit_test(a_host_with_most_of_the_links_is_a_hint),
+        cmocka_unit_test(a_host_in_the_middle_that_is_slower_than_racks_make_it_is_named),
         cmocka_unit_test(links_that_are_all_alike_are_the_network),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
