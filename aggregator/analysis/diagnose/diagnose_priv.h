@@ -246,6 +246,7 @@ struct diag_element {
     double healthy_input;              /* the same of its peers; 0 unknown */
     size_t hits, period, phase, first;
     bool began;
+    bool lacks_first; /* the beat is one without the first step, in which it was not seen */
     bool
         has_beat; /* period and phase by the chance of all beats that were tried: effects_cores.c */
     uint32_t *among; /* SPREAD, HEAVIER, LOADED, JITTER: ids of the workers meant */

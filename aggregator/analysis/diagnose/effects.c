@@ -333,7 +333,7 @@ enum rs_status diag_effects_find(const struct diag_model *model, struct diag_eff
     finder.links = rs_mem_calloc(model->panel_count + 1, sizeof(struct diag_panel *));
     finder.link_pools = rs_mem_calloc(model->panel_count + 1, sizeof *finder.link_pools);
     finder.scratch = rs_mem_calloc(
-        3 * model->worker_count + model->unit_count + model->step_count + 1, sizeof(double));
+        3 * model->worker_count + model->unit_count + 2 * model->step_count + 1, sizeof(double));
     finder.is_slow = rs_mem_calloc(model->worker_count + 1, 1);
     finder.has_slow_host = rs_mem_calloc(model->worker_count + 1, 1);
     finder.operators = rs_mem_calloc(2 * model->worker_count + 1, sizeof *finder.operators);

@@ -287,17 +287,42 @@ static void draw_peers(const struct hits *hits, const struct draw *draw, uint64_
     }
 }
 
+static bool is_hit_always(const struct hits *hits, size_t at, size_t steps)
+{
+    for (size_t k = 0; k < steps; k++) {
+        if (hits->is_hit[at * steps + k] == 0 && !isnan(hits->z[at * steps + k])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+double effect_chance_of_all(const struct hits *hits, size_t at, size_t steps)
+{
+    double cells = 0, hit = 0, known = 0;
+    for (size_t k = 0; k < steps; k++) {
+        known += isnan(hits->z[at * steps + k]) ? 0 : 1;
+    }
+    if (!hits->panel[at]->is_additive || !is_hit_always(hits, at, steps)) {
+        return 0;
+    }
+    for (size_t u = 0; u < hits->n; u++) {
+        const size_t counted = is_hit_always(hits, u, steps) ? 0 : steps;
+        for (size_t k = 0; k < counted; k++) {
+            cells += isnan(hits->z[u * steps + k]) ? 0 : 1;
+            hit += hits->is_hit[u * steps + k];
+        }
+    }
+    const double chance = cells > 0 ? (double)hits->n * pow(hit / cells, known) : 0;
+    return chance < 1 ? chance : 1;
+}
+
 /* A member that is slower in every step was not hit at random in each: counted so, it would make as many hits of any other look like an
  * accident. */
 static void find_steady(const struct hits *hits, size_t steps)
 {
     for (size_t u = 0; u < hits->n; u++) {
-        bool is_hit_always = true;
-        for (size_t k = 0; k < steps; k++) {
-            is_hit_always = is_hit_always &&
-                            (hits->is_hit[u * steps + k] != 0 || isnan(hits->z[u * steps + k]));
-        }
-        hits->is_steady[u] = hits->is_lasting[u] != 0 || is_hit_always;
+        hits->is_steady[u] = hits->is_lasting[u] != 0 || is_hit_always(hits, u, steps);
     }
 }
 
@@ -422,10 +447,35 @@ static enum rs_status keep_steps(struct diag_element *element, const double *z,
     return RS_OK;
 }
 
+static bool has_form(const struct diag_element *trial)
+{
+    return trial->began || trial->period > 1;
+}
+
+/* The form of these hits. What passes on a host between two steps is in the head of the later one, and a recording begins with a step's
+ * mark: of the first step a head says nothing where it is not hit, if the hits have a beat without it. flags: [steps]. */
+static void find_form(const double *flags, size_t steps, bool is_head, double *scratch,
+                      struct diag_element *trial)
+{
+    struct diag_element rest = {0};
+    effect_find_period(flags, steps, 0.5, trial);
+    if (!is_head || has_form(trial) || flags[0] > 0.5) {
+        return;
+    }
+    memcpy(scratch, flags, steps * sizeof *flags);
+    scratch[0] = (double)NAN;
+    effect_find_period(scratch, steps, 0.5, &rest);
+    if (rest.period > 1) {
+        *trial = rest;
+        trial->lacks_first = true;
+    }
+}
+
 /* Which of the hits make a form, a beat or a beginning: all of them, or without strays, which are so much shorter that they are something
- * else. `strong`: [steps]. True: there were strays, and without them it has one. */
+ * else. `strong`: [steps]; `flags`: [2 * steps]. True: there were strays, and without them it has one. */
 static bool has_form_without_strays(const double *z, const uint8_t *is_hit, size_t steps,
-                                    double *flags, uint8_t *strong, struct diag_element *trial)
+                                    bool is_head, double *flags, uint8_t *strong,
+                                    struct diag_element *trial)
 {
     struct diag_element all = {0}, rest = {0};
     double *lengths = flags;
@@ -439,17 +489,27 @@ static bool has_form_without_strays(const double *z, const uint8_t *is_hit, size
     for (size_t k = 0; k < steps; k++) {
         flags[k] = isnan(z[k]) ? (double)NAN : is_hit[k];
     }
-    effect_find_period(flags, steps, 0.5, &all);
+    find_form(flags, steps, is_head, flags + steps, &all);
     for (size_t k = 0; k < steps; k++) {
         strong[k] = is_hit[k] && z[k] >= least;
         flags[k] = isnan(z[k]) ? (double)NAN : strong[k];
         kept += strong[k];
     }
-    effect_find_period(flags, steps, 0.5, &rest);
-    const bool is_better =
-        kept < hits && kept > 1 && !all.began && all.period <= 1 && (rest.began || rest.period > 1);
+    find_form(flags, steps, is_head, flags + steps, &rest);
+    const bool is_better = kept < hits && kept > 1 && !has_form(&all) && has_form(&rest);
     *trial = is_better ? rest : all;
     return is_better;
+}
+
+/* Pauses that nobody else has: few may be chance, but the job lost that time at one place, and a hint says where. */
+static bool is_worth_a_hint(const struct finder *finder, const struct hits *hits, size_t at)
+{
+    const size_t steps = finder->model->step_count;
+    size_t others = 0;
+    for (size_t i = 0; i < hits->n * steps; i++) {
+        others += i / steps != at ? hits->is_hit[i] : 0U;
+    }
+    return others == 0 && hits->panel[at]->is_additive && !finder->shares_cores;
 }
 
 enum rs_status effect_name_intermittent(struct finder *finder, const struct diag_pool *pool,
@@ -463,15 +523,16 @@ enum rs_status effect_name_intermittent(struct finder *finder, const struct diag
         return RS_NOMEM;
     }
     /* two ways to look at it: the chance of an accident is twice as large */
-    const bool has_strays = has_form_without_strays(&hits->z[at * steps], &hits->is_hit[at * steps],
-                                                    steps, finder->scratch, strong, &trial);
+    const bool has_strays =
+        has_form_without_strays(&hits->z[at * steps], &hits->is_hit[at * steps], steps,
+                                what == DIAG_HEAD, finder->scratch, strong, &trial);
     if (has_strays) {
         memcpy(&hits->is_hit[at * steps], strong, steps);
     }
     rs_mem_free(strong);
     const uint8_t *is_hit = &hits->is_hit[at * steps];
     size_t known = 0;
-    for (size_t k = 0; k < steps; k++) {
+    for (size_t k = trial.lacks_first ? 1 : 0; k < steps; k++) {
         known += isnan(hits->z[at * steps + k]) ? 0U : 1U;
     }
     if (trial.hits < 2) {
@@ -484,9 +545,10 @@ enum rs_status effect_name_intermittent(struct finder *finder, const struct diag
     if (hits->reached == NULL && draw_all(hits, steps) != RS_OK) {
         return RS_NOMEM;
     }
-    const double p = permutation(hits, trial.hits) * effect_regularity(&trial, known) * alike *
-                     rivals(hits, steps, trial.hits) * (has_strays ? 2 : 1);
-    if (p > DIAG_LEVEL_WEAK) {
+    const double p = fmax(permutation(hits, trial.hits) * effect_regularity(&trial, known) * alike *
+                              rivals(hits, steps, trial.hits) * (has_strays ? 2 : 1),
+                          effect_chance_of_all(hits, at, steps));
+    if (p > DIAG_LEVEL_WEAK && !is_worth_a_hint(finder, hits, at)) {
         return RS_OK;
     }
     if (effect_element_new(finder, hits->panel[at], hits->member[at], what, &element) != RS_OK) {

@@ -104,7 +104,8 @@ static enum rs_status name_lasting(struct finder *finder, const struct diag_pool
         effect_stands_throughout(panel, m, &stands) != RS_OK) {
         return RS_NOMEM;
     }
-    if (!stands) {
+    const double chance = finder->shares_cores ? 0 : effect_chance_of_all(hits, at, steps);
+    if (!stands || chance > DIAG_LEVEL_WEAK) {
         return RS_OK; /* name_coming() judges it */
     }
     hits->is_lasting[at] = 1;
@@ -115,6 +116,7 @@ static enum rs_status name_lasting(struct finder *finder, const struct diag_pool
         return RS_NOMEM;
     }
     effect_set_test(finder, pool, panel, m, element);
+    element->p = fmax(element->p, chance);
     element->operators = what == DIAG_RANK ? finder->operators[panel->id[m]] : 0;
     element->peers_operators = finder->peers_operators[panel->id[m]];
     return RS_OK;

@@ -87,6 +87,9 @@ void effect_find_period(const double *z, size_t steps, double limit, struct diag
 /* Chance that as many steps, chosen at random, are as regular; that random pauses are so equally long. */
 double effect_regularity(const struct diag_element *element, size_t steps);
 double effect_likeness(const double *z, const uint8_t *is_hit, size_t steps);
+/* Of a figure in ns: chance that some member is hit in every step where hits fall on members as often as on those that are not. 0: this
+ * one is not hit in every step. */
+double effect_chance_of_all(const struct hits *hits, size_t at, size_t steps);
 bool effect_is_intermittent(const double *z, const uint8_t *is_hit, size_t steps);
 RS_MUST_CHECK enum rs_status effect_name_intermittent(struct finder *finder,
                                                       const struct diag_pool *pool,

@@ -25,11 +25,13 @@ struct job {
         calls; /* the slow rank's host takes so long from calling an operation until it is launched */
     rs_dur copies; /* its first copy of a step takes so much longer, before all ranks meet */
     bool has_copies;
-    rs_dur loads;     /* two ranks' hosts load data for so long before their first launch */
-    bool is_alone;    /* in loading */
-    bool load_varies; /* from a tenth to twice as long */
-    bool loses;       /* a row of another rank */
-    bool runs_ahead;  /* the host launches all steps at once, and waits for nothing */
+    rs_dur loads;       /* two ranks' hosts load data for so long before their first launch */
+    bool is_alone;      /* in loading */
+    bool load_varies;   /* from a tenth to twice as long */
+    bool loses;         /* a row of another rank */
+    bool runs_ahead;    /* the host launches all steps at once, and waits for nothing */
+    const char *pauses; /* one letter per step: x, the slow rank's host pauses before it */
+    bool has_events;    /* the host launches a piece when the last but one has ended */
     struct rig rig;
     uint64_t random;
     rs_ns now[RANKS], launch[RANKS];
@@ -106,6 +108,10 @@ static void train(struct job *job, int64_t step)
         if (r >= SLOW && step >= job->since && (r == SLOW || !job->is_alone)) {
             job->launch[r] += loads;
             job->now[r] += loads;
+        }
+        if (r == SLOW && job->pauses != NULL && job->pauses[step - 1] == 'x') {
+            job->launch[r] += 2000 * US;
+            job->now[r] += 2000 * US;
         }
         job->now[r] += 60 * US;
         if (job->has_copies) {
@@ -365,6 +371,35 @@ static void what_to_look_at_of_a_host_is_its_gap(void **state)
     fini(&job);
 }
 
+static void expect_pauses(const char *pauses, size_t period, enum rs_confidence confidence)
+{
+    struct job job = {.even = 1, .odd = 1, .calls = 5 * US, .pauses = pauses};
+    (void)run(&job, true);
+    const struct rs_diagnosis *diagnosis = job.rig.analysis->diagnosis;
+    assert_int_equal(diagnosis->finding_count, 1);
+    const struct rs_finding *finding = &diagnosis->findings[0];
+    assert_int_equal(finding->kind, RS_FINDING_HOST_GAP);
+    assert_int_equal(finding->places[0].rank, SLOW);
+    assert_int_equal(finding->steps.hit, 2);
+    assert_int_equal(finding->steps.period, period);
+    assert_int_equal(finding->confidence, confidence);
+    fini(&job);
+}
+
+/* A rank that saves every third step does so behind a step, and the recording began behind that. */
+static void a_beat_before_the_recording_is_not_missed_in_its_first_step(void **state)
+{
+    (void)state;
+    expect_pauses("---x--x-", 3, RS_CONFIDENCE_EXACT);
+}
+
+/* Two may fall on one rank by chance. But nobody else has any, and that time is lost there. */
+static void few_pauses_of_one_rank_are_a_hint(void **state)
+{
+    (void)state;
+    expect_pauses("--x-x---", 0, RS_CONFIDENCE_WEAK);
+}
+
 /* Whom its cost hangs on may be behind the row that is missing. */
 static void a_row_that_was_lost_makes_costs_partial(void **state)
 {
@@ -393,6 +428,8 @@ int main(void)
         cmocka_unit_test(a_rank_that_becomes_slow_beside_one_that_always_is),
         cmocka_unit_test(what_only_the_first_step_lacks_is_no_beginning),
         cmocka_unit_test(what_to_look_at_of_a_host_is_its_gap),
+        cmocka_unit_test(a_beat_before_the_recording_is_not_missed_in_its_first_step),
+        cmocka_unit_test(few_pauses_of_one_rank_are_a_hint),
         cmocka_unit_test(a_row_that_was_lost_makes_costs_partial),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

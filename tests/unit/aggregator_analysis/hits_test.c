@@ -4,6 +4,7 @@
 #include "tests/support/rs_test.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { STEPS_MOST = 12 };
 
@@ -66,12 +67,43 @@ static void a_step_of_which_nothing_is_known_hides_no_pause(void **state)
     assert_false(effect_is_intermittent(all, is_hit, 7));
 }
 
+/* One row per rank, one letter per step, as above. */
+static double chance_of(const char *const ranks[4])
+{
+    struct diag_panel panel = {.n = 4, .steps = strlen(ranks[0]), .is_additive = true};
+    struct diag_panel *panels[4] = {&panel, &panel, &panel, &panel};
+    double z[4 * STEPS_MOST] = {0};
+    uint8_t is_hit[4 * STEPS_MOST] = {0};
+    for (size_t i = 0; i < panel.n * panel.steps; i++) {
+        const char letter = ranks[i / panel.steps][i % panel.steps];
+        is_hit[i] = letter == 'x';
+        z[i] = letter == '?' ? (double)NAN : is_hit[i];
+    }
+    const struct hits hits = {.n = panel.n, .panel = panels, .z = z, .is_hit = is_hit};
+    return effect_chance_of_all(&hits, 1, panel.steps);
+}
+
+static void pauses_in_all_steps_may_be_chance_where_many_pause(void **state)
+{
+    (void)state;
+    /* four ranks, a third of the other cells: 4 / 27 */
+    const double many = chance_of((const char *const[]){"x--", "xxx", "-x-", "--x"});
+    assert_true(fabs(many - 4.0 / 27) < 1e-9);
+    /* beside others that always pause, too, nobody pauses by chance */
+    assert_true(chance_of((const char *const[]){"xxx", "xxx", "---", "---"}) <= 0);
+    /* who does not always pause is judged by how often */
+    assert_true(chance_of((const char *const[]){"x--", "xx-", "-x-", "--x"}) <= 0);
+    const double unknown = chance_of((const char *const[]){"x--", "?xx", "-x-", "--x"});
+    assert_true(fabs(unknown - 4.0 / 9) < 1e-9);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_beat_is_every_kth_step),
         cmocka_unit_test(unknown_steps_contradict_no_beat),
         cmocka_unit_test(what_goes_on_to_the_end_began),
+        cmocka_unit_test(pauses_in_all_steps_may_be_chance_where_many_pause),
         cmocka_unit_test(a_step_of_which_nothing_is_known_hides_no_pause),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
