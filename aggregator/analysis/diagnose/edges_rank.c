@@ -19,6 +19,8 @@ enum { WAIT_LATE_SHARE = 4 };
 
 /* How far an operation looks back for its input: what was launched last before it may still run beside it. */
 enum { RECENT_SPANS = 4 };
+/* How many rows a wait for an event looks back for what it waited for: more than hosts run ahead between two such waits. */
+enum { EVENT_ROWS = 256 };
 static const rs_dur right_after_ns = (rs_dur)DIAG_INPUT_AFTER_NS;
 
 struct rank_walk {
@@ -462,9 +464,36 @@ static void end_with_wait(const struct rank_walk *walk, const struct line *line)
     }
 }
 
+static bool is_meant(const struct rank_walk *walk, const struct line *wait, size_t lane)
+{
+    return wait->is_all || walk->program->is_host || wait->lane == lane;
+}
+
+/* A wait for an event covers only what was launched before that was recorded: of a stream that goes on beyond it, it is behind some older
+ * row. FSDP lets its host run two layers ahead of the device this way. Which row: the one that ended last while the host stood
+ * there, right before it went on. GRAPH_NONE: none did. */
+static uint32_t event_of(const struct rank_walk *walk, const struct line *wait)
+{
+    const struct graph *graph = walk->graph;
+    const struct line *first = walk->program->lines;
+    uint32_t found = GRAPH_NONE;
+    for (const struct line *line = wait; line > first && wait - line < EVENT_ROWS;) {
+        line--;
+        if ((line->what != LINE_SPAN && line->what != LINE_OP) || line->on_host ||
+            line->end_node == GRAPH_NONE || !is_meant(walk, wait, line->lane) ||
+            line->end <= wait->start || line->end > wait->end + graph->tolerance ||
+            wait->end - line->end > right_after_ns) {
+            continue;
+        }
+        found = later_of(graph, found, line->end_node);
+    }
+    return found;
+}
+
 static enum rs_status add_wait(struct rank_walk *walk, struct line *line)
 {
     struct graph *graph = walk->graph;
+    bool goes_beyond = false;
     if (graph_node(graph, line->start, line->step, &line->first_node) != RS_OK ||
         graph_node(graph, line->end, line->step, &line->end_node) != RS_OK ||
         after(graph, walk->host, line->first_node) != RS_OK ||
@@ -476,13 +505,19 @@ static enum rs_status add_wait(struct rank_walk *walk, struct line *line)
         end_with_wait(walk, line);
     }
     for (size_t lane = 0; lane < walk->program->lane_count; lane++) {
-        const bool is_meant = line->is_all || walk->program->is_host || line->lane == lane;
-        if (is_meant && after(graph, walk->lane_end[lane], line->end_node) != RS_OK) {
+        const uint32_t newest = walk->lane_end[lane];
+        if (!is_meant(walk, line, lane)) {
+            continue;
+        }
+        if (after(graph, newest, line->end_node) != RS_OK) {
             return RS_NOMEM;
         }
+        goes_beyond |= newest != GRAPH_NONE && graph->seen[newest] > line->end + graph->tolerance;
     }
     walk->host = line->end_node;
-    return RS_OK;
+    return goes_beyond && !walk->program->is_host
+               ? after(graph, event_of(walk, line), line->end_node)
+               : RS_OK;
 }
 
 static enum rs_status add_line_nodes(struct rank_walk *walk, struct line *line, bool is_head)

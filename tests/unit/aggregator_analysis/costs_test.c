@@ -97,8 +97,20 @@ static void meet(struct job *job, int64_t step)
     }
 }
 
+/* The host stands until that piece has ended, however much was launched since. */
+static void wait_for_event(struct job *job, int64_t step, int32_t rank, rs_ns ended)
+{
+    struct rs_span_row *wait = add_span(job, rank, RS_SPAN_HOST_WAIT, 0);
+    wait->step = step;
+    wait->stream = -1;
+    wait->start = wait->launch_first = wait->launch_last = job->launch[rank];
+    wait->end = job->launch[rank] = ended > job->launch[rank] ? ended : job->launch[rank];
+    wait->busy = 0;
+}
+
 static void train(struct job *job, int64_t step)
 {
+    rs_ns ended[RANKS][2] = {{0}};
     rs_ns start[RANKS];
     for (int32_t r = 0; r < RANKS; r++) {
         start[r] = job->now[r];
@@ -129,7 +141,11 @@ static void train(struct job *job, int64_t step)
             const double usual = r == 0 && job->has_steady ? 1.05 : 1;
             const double factor = !is_slow ? usual : p % 2 == 0 ? job->even : job->odd;
             const rs_dur took = (rs_dur)((double)about(job, 500 * US) * factor);
+            if (job->has_events && p > 1) {
+                wait_for_event(job, step, r, ended[r][p % 2]);
+            }
             add_span(job, r, RS_SPAN_COMPUTING, took)->step = step;
+            ended[r][p % 2] = job->now[r];
         }
         meet(job, step);
     }
@@ -265,6 +281,14 @@ static void a_host_that_runs_ahead_holds_nothing_up(void **state)
 {
     (void)state;
     expect_gain((struct job){.even = 1.3, .odd = 1.3, .calls = 5 * US, .runs_ahead = true},
+                RS_FINDING_SLOW_RANK);
+}
+
+/* A wait for an event is none for all that was launched: FSDP's hosts stay two layers ahead of their devices. */
+static void a_host_that_waits_for_events_holds_nothing_up(void **state)
+{
+    (void)state;
+    expect_gain((struct job){.even = 2, .odd = 2, .calls = 5 * US, .has_events = true},
                 RS_FINDING_SLOW_RANK);
 }
 
@@ -423,6 +447,7 @@ int main(void)
         cmocka_unit_test(a_host_that_is_slow_to_launch_operations_is_fixed),
         cmocka_unit_test(a_copy_that_an_operation_waits_for_is_fixed),
         cmocka_unit_test(a_host_that_runs_ahead_holds_nothing_up),
+        cmocka_unit_test(a_host_that_waits_for_events_holds_nothing_up),
         cmocka_unit_test(ranks_that_stall_together_stall_for_data),
         cmocka_unit_test(what_a_stall_varies_by_goes_with_it),
         cmocka_unit_test(a_rank_that_becomes_slow_beside_one_that_always_is),
