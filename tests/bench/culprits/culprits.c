@@ -560,8 +560,28 @@ static double seconds_of(clockid_t clock)
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
+/* Takes that share of a rank's operations, and of its kernels, out of the recording: as profilers do whose buffers are full. */
+static void lose_rows(struct rs_summary *summary, uint64_t rank, double share)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < summary->op_count; i++) {
+        if (job_uniform(7, 910, rank, i) >= share) {
+            summary->ops[kept++] = summary->ops[i];
+        }
+    }
+    summary->op_count = kept;
+    for (size_t i = 0; i < summary->span_count; i++) {
+        struct rs_span_row *span = &summary->spans[i];
+        if (span->count > 1 && job_uniform(7, 911, rank, i) < share * (double)span->count) {
+            span->busy -= span->busy / span->count;
+            span->count--;
+            span->signature ^= i + 1;
+        }
+    }
+}
+
 /* Tensor 8, pipeline 4; five recorded steps of 296 to 300 operations on each rank; rank 17 computes 1.2 times as long. */
-static int run_scale(uint32_t ranks)
+static int run_scale(uint32_t ranks, double lost)
 {
     enum { TENSOR = 8, STAGES = 4, SLOW = 17 };
     if (ranks > 1024 || ranks < 2 * TENSOR * STAGES || ranks % (TENSOR * STAGES) != 0) {
@@ -596,6 +616,7 @@ static int run_scale(uint32_t ranks)
     size_t rows = 0;
     for (uint32_t r = 0; r < ranks; r++) {
         record_summary(&job, r, &summaries[r]);
+        lose_rows(&summaries[r], r, lost);
         lent[r] = &summaries[r];
         rows += summaries[r].op_count;
     }
@@ -639,13 +660,15 @@ int main(int count, char **words)
     if (asks) {
         return 0;
     }
-    if (count == 3 && strcmp(words[1], "--scale") == 0) {
-        return run_scale((uint32_t)strtoul(words[2], NULL, 10));
+    if ((count == 3 || (count == 5 && strcmp(words[3], "--lost") == 0)) &&
+        strcmp(words[1], "--scale") == 0) {
+        return run_scale((uint32_t)strtoul(words[2], NULL, 10),
+                         count == 5 ? strtod(words[4], NULL) : 0);
     }
     if (count < 4 || (count > 4 && (count != 6 || strcmp(words[4], "--traces") != 0))) {
         (void)fprintf(
             stderr,
-            "usage: bench_culprits KIND FIRST_SEED COUNT [--traces FOLDER] | --kinds | --scale RANKS\n");
+            "usage: bench_culprits KIND FIRST_SEED COUNT [--traces FOLDER] | --kinds | --scale RANKS [--lost SHARE]\n");
         return 2;
     }
     for (size_t k = 0; k < all; k++) {
