@@ -441,10 +441,26 @@ static double excess_of_links(const struct decider *decider, const struct diag_s
     return sum / (double)model->step_count;
 }
 
-/* Where rows were lost, a gain may end at a wait that nobody can tell any more: it may be as much as ranks or links have in excess. */
+/* What the set's stages have in excess of the others, per step. HUGE_VAL: it has other members, too. */
+static double excess_of_stages(const struct decider *decider, const struct diag_set *set)
+{
+    double sum = 0;
+    for (size_t i = 0; i < set->count; i++) {
+        const struct diag_element *element = &decider->effects->elements[set->members[i]];
+        if (element->what != DIAG_STAGE) {
+            return HUGE_VAL;
+        }
+        sum += fmax(0, element->own - element->healthy);
+    }
+    return set->count > 0 ? sum : HUGE_VAL;
+}
+
+/* Where rows were lost, a gain may end at a wait that nobody can tell any more: it may be as much as ranks, stages or links have in
+ * excess. */
 static void widen_by_lost_rows(const struct decider *decider, struct diag_set *set)
 {
-    const double excess = fmin(excess_of(decider, set), excess_of_links(decider, set));
+    const double excess = fmin(excess_of(decider, set),
+                               fmin(excess_of_stages(decider, set), excess_of_links(decider, set)));
     if (decider->model->has_lost_rows && excess < HUGE_VAL && excess > (double)set->high) {
         set->high = (rs_dur)llround(excess);
     }

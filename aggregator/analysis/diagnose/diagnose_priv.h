@@ -131,7 +131,7 @@ RS_MUST_CHECK enum rs_status diag_model_finish(struct diag_model *model);
 void diag_model_fini(struct diag_model *model);
 
 /* Whether the ranks of a class are a stage of a pipeline: messages pass between ranks of the job. Else they only run a program of
- * their own, as far as was recorded. */
+ * their own, as far as was recorded, or ranks of several stages lack rows. */
 bool diag_is_stage(const struct diag_model *model, uint32_t class_id);
 
 /* Whether one end of a pair is on that host. */

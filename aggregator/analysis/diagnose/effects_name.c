@@ -164,28 +164,25 @@ enum rs_status effect_name_members(struct finder *finder, const struct diag_pool
     return status;
 }
 
-/* Where rows were lost, a rank may have fallen out of its stage, and would be another one by itself. */
-static bool are_stages_whole(const struct finder *finder)
+/* Where rows were lost, ranks may have fallen out of their stage, and would be another one by themselves: not so those of which there are
+ * more than half of what the largest has. */
+static bool is_stage_whole(const struct finder *finder, size_t c)
 {
     const struct diag_model *model = finder->model;
-    for (size_t c = 0; model->has_lost_rows && c < model->class_count; c++) {
-        if (finder->tables[c].n != finder->tables[0].n) {
-            return false;
-        }
+    size_t most = 0;
+    for (size_t i = 0; i < model->class_count; i++) {
+        most = finder->tables[i].n > most ? finder->tables[i].n : most;
     }
-    return true;
+    return !model->has_lost_rows || 2 * finder->tables[c].n > most;
 }
 
 enum rs_status effect_name_stages(struct finder *finder)
 {
     const struct diag_panel *panel = finder->stages;
-    if (!are_stages_whole(finder)) {
-        return RS_OK;
-    }
     for (size_t m = 0; m < panel->n; m++) {
         struct diag_element *element = NULL;
         if (panel->n < 2 || effect_p_of(finder, panel, m) > DIAG_LEVEL_WEAK ||
-            panel->p_tau[m] > DIAG_LEVEL_WEAK) {
+            panel->p_tau[m] > DIAG_LEVEL_WEAK || !is_stage_whole(finder, panel->id[m])) {
             continue;
         }
         if (effect_element_new(finder, panel, m, DIAG_STAGE, &element) != RS_OK) {

@@ -265,6 +265,29 @@ enum rs_status effect_idle_panel(struct finder *finder, size_t c)
 
 /* ---- stages ------------------------------------------------------------------------------ */
 
+/* Where rows were lost a stage's level is one figure of all steps (stages_level.c). They differ as what is known of its ranks does; of one
+ * that has no peers that is not known. `y`: [steps] of class c. */
+static void add_lost_steps(struct finder *finder, size_t c, double *y)
+{
+    const struct diag_panel *panel = finder->totals[c];
+    const size_t steps = finder->model->step_count;
+    double sum = 0, known = 0;
+    for (size_t k = 0; k < steps; k++) {
+        size_t count = 0;
+        for (size_t m = 0; panel != NULL && m < panel->n; m++) {
+            if (!isnan(panel->y[m * steps + k])) {
+                finder->scratch[count++] = panel->y[m * steps + k];
+            }
+        }
+        y[k] += count > 0 ? rs_median(finder->scratch, count) : (double)NAN;
+        sum += count > 0 ? rs_median(finder->scratch, count) : 0;
+        known += count > 0 ? 1 : 0;
+    }
+    for (size_t k = 0; k < steps; k++) {
+        y[k] -= known > 0 ? sum / known : 0;
+    }
+}
+
 /* Stages are compared by what is the same work on them; see stages.c. */
 enum rs_status effect_stage_panel(struct finder *finder)
 {
@@ -283,6 +306,9 @@ enum rs_status effect_stage_panel(struct finder *finder)
             continue;
         }
         memcpy(&panel->y[n * steps], &level[c * steps], steps * sizeof *level);
+        if (model->has_lost_rows && work->is_by_names) {
+            add_lost_steps(finder, c, &panel->y[n * steps]);
+        }
         panel->id[n++] = (uint32_t)c;
     }
     panel->n = n;

@@ -94,8 +94,28 @@ enum rs_status diag_model_finish(struct diag_model *model)
     return judge_classes(model);
 }
 
+/* Where rows were lost, ranks may have fallen out of their stage, and be a class by themselves: then numbers of classes are none of stages. */
+static bool are_classes_numbered(const struct diag_model *model)
+{
+    size_t first = 0;
+    for (size_t c = 0; c < model->class_count && model->has_lost_rows; c++) {
+        size_t members = 0;
+        for (size_t w = 0; w < model->worker_count; w++) {
+            members += model->workers[w].class_id == c;
+        }
+        first = c == 0 ? members : first;
+        if (members != first) {
+            return false;
+        }
+    }
+    return true;
+}
+
 bool diag_is_stage(const struct diag_model *model, uint32_t class_id)
 {
+    if (!are_classes_numbered(model)) {
+        return false;
+    }
     for (size_t w = 0; w < model->worker_count; w++) {
         if (model->workers[w].class_id == class_id && model->workers[w].stage >= 0) {
             return true;

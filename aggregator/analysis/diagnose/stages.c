@@ -9,9 +9,11 @@
  * kernels are not known. An embedding or a loss becomes one span with the layer beside it, and no signature may be left: then
  * stages are compared by the kernels, by name, that all of them run equally often, and where that is not enough either,
  * the largest set of stages that are alike is (stages_alike.c). What a stage's other kernels add is `heavier`: to be
- * rebalanced, nobody's fault.
+ * rebalanced, nobody's fault. Stages that run the kernels of a layer in one ratio, since they have other numbers of layers, are compared by
+ * one run of each (stages_level.c), and so are all where rows were lost.
  *
- *   all run as many kernels? --no--> signatures of all? --no--> names of all? --no--> the larger set by signatures or by names
+ *   all run as many kernels? --no--> signatures of all? --no--> names of all? --no--> names in one ratio of all?
+ *       --no--> the largest set by any of these
  */
 #include "aggregator/analysis/diagnose/stages_priv.h"
 #include "common/base/mem.h"
@@ -24,6 +26,7 @@ struct measure {
     const struct diag_model *model;
     struct diag_stages *stages;
     struct alike alike;    /* by signatures, or by names */
+    bool is_levelled;      /* by names, of which stages run not equally many */
     double *sums, *counts; /* [kind] of one worker's step */
     size_t *seen;          /* [kind] which of them it has: nobody looks through all for each step */
     double *member_same;   /* [worker * steps]; NAN */
@@ -57,18 +60,29 @@ static bool work_at(const struct diag_model *model, bool by_names, size_t i, str
     return is_work(model, item);
 }
 
+enum kinds { BY_SIGNATURES, BY_NAMES, BY_NAMES_LEVELLED };
+
+static struct alike_limits limits_of(const struct diag_model *model, enum kinds by)
+{
+    return (struct alike_limits){.apart = model->has_lost_rows ? DIAG_LOST_OFTEN : DIAG_AS_OFTEN,
+                                 .share = by == BY_NAMES_LEVELLED && !model->has_lost_rows
+                                              ? DIAG_LAYERS_SHARE
+                                              : DIAG_COMMON_SHARE};
+}
+
 /* Of a member in the mean. */
-static enum rs_status find_kinds(const struct measure *measure, bool by_names, struct alike *alike)
+static enum rs_status find_kinds(const struct measure *measure, enum kinds by, struct alike *alike)
 {
     const struct diag_model *model = measure->model;
-    const size_t all = by_names ? model->name_count : model->item_count;
+    const struct alike_limits limits = limits_of(model, by);
+    const size_t all = by != BY_SIGNATURES ? model->name_count : model->item_count;
     struct alike_row *rows = rs_mem_calloc(all + 1, sizeof *rows);
     double *totals = rs_mem_calloc(model->class_count + 1, sizeof *totals);
     enum rs_status status = rows != NULL && totals != NULL ? RS_OK : RS_NOMEM;
     size_t count = 0;
     for (size_t i = 0; i < all && status == RS_OK; i++) {
         struct alike_row row;
-        if (!work_at(model, by_names, i, &row) || measure->members[row.class_id] <= 0) {
+        if (!work_at(model, by != BY_SIGNATURES, i, &row) || measure->members[row.class_id] <= 0) {
             continue;
         }
         row.count /= measure->members[row.class_id];
@@ -78,8 +92,11 @@ static enum rs_status find_kinds(const struct measure *measure, bool by_names, s
             rows[count++] = row;
         }
     }
+    if (status == RS_OK && by == BY_NAMES_LEVELLED) {
+        status = stages_level_counts(rows, &count);
+    }
     if (status == RS_OK) {
-        status = alike_find(rows, count, totals, model->class_count, alike);
+        status = alike_find(rows, count, totals, model->class_count, &limits, alike);
     }
     rs_mem_free(rows);
     rs_mem_free(totals);
@@ -95,21 +112,37 @@ static size_t working_classes(const struct measure *measure)
     return count;
 }
 
+/* Those by names instead, if more classes are alike by them. */
+static enum rs_status try_names(struct measure *measure, enum kinds by)
+{
+    struct alike found = {0};
+    const enum rs_status status = find_kinds(measure, by, &found);
+    if (status == RS_OK && found.members > measure->alike.members) {
+        const struct alike before = measure->alike;
+        measure->alike = found;
+        found = before;
+        measure->stages->is_by_names = true;
+        measure->is_levelled = by == BY_NAMES_LEVELLED;
+    }
+    alike_fini(&found);
+    return status;
+}
+
 static enum rs_status find_alike(struct measure *measure)
 {
-    struct alike by_names = {0};
-    enum rs_status status = find_kinds(measure, false, &measure->alike);
-    if (status != RS_OK || measure->alike.members == working_classes(measure)) {
-        return status;
+    const size_t working = working_classes(measure);
+    const bool has_lost = measure->model->has_lost_rows;
+    enum rs_status status = has_lost ? RS_OK : find_kinds(measure, BY_SIGNATURES, &measure->alike);
+    if (has_lost) {
+        measure->alike.is_member = rs_mem_calloc(measure->model->class_count + 1, 1);
+        status = measure->alike.is_member != NULL ? RS_OK : RS_NOMEM;
     }
-    status = find_kinds(measure, true, &by_names);
-    if (status == RS_OK && by_names.members > measure->alike.members) {
-        const struct alike by_signatures = measure->alike;
-        measure->alike = by_names;
-        by_names = by_signatures;
-        measure->stages->is_by_names = true;
+    if (status == RS_OK && !has_lost && measure->alike.members < working) {
+        status = try_names(measure, BY_NAMES);
     }
-    alike_fini(&by_names);
+    if (status == RS_OK && measure->alike.members < working) {
+        status = try_names(measure, BY_NAMES_LEVELLED);
+    }
     return status;
 }
 
@@ -161,7 +194,8 @@ static void measure_step(const struct measure *measure, size_t i, size_t end)
     measure->member_same[at] = has_all && same > 0 ? log(same) : (double)NAN;
 }
 
-/* By names only figures over all steps are known: the steps differ as all of the rank's computing does. */
+/* By names only figures over all steps are known: the steps differ as all of the rank's computing does. Where rows were lost that is what
+ * was lost, and effects_panels.c tells them apart. */
 static void set_same(const struct measure *measure, size_t w, double same)
 {
     const size_t steps = measure->model->step_count;
@@ -172,7 +206,8 @@ static void set_same(const struct measure *measure, size_t w, double same)
         known += isnan(total[k]) ? 0 : 1;
     }
     for (size_t k = 0; k < steps && known > 0; k++) {
-        measure->member_same[w * steps + k] = same + total[k] - mean / known;
+        const double apart = measure->model->has_lost_rows ? 0 : total[k] - mean / known;
+        measure->member_same[w * steps + k] = isnan(total[k]) ? (double)NAN : same + apart;
     }
 }
 
@@ -219,7 +254,12 @@ static enum rs_status measure_names(const struct measure *measure)
         return RS_NOMEM;
     }
     double *fastest = means + workers, *scratch = fastest + workers;
-    sum_names(measure, means, fastest);
+    if (!measure->is_levelled) {
+        sum_names(measure, means, fastest);
+    } else if (stages_level_sums(measure->model, &measure->alike, means, fastest) != RS_OK) {
+        rs_mem_free(means);
+        return RS_NOMEM;
+    }
     const double mean = median_known(means, workers, scratch);
     const double fast = median_known(fastest, workers, scratch);
     for (size_t w = 0; w < workers; w++) {
@@ -294,7 +334,8 @@ static void count_kernels(struct measure *measure)
             most = fmax(most, stages->kernels[c]);
         }
     }
-    stages->are_alike = most <= least * (1 + DIAG_KERNELS_ALIKE);
+    stages->are_alike =
+        (!model->has_lost_rows || most <= 0) && most <= least * (1 + DIAG_KERNELS_ALIKE);
 }
 
 static enum rs_status measure_all(struct measure *measure)

@@ -15,13 +15,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double as_often = 0.01;
-
 struct finder {
     struct alike_row *rows; /* by key, then class, each pair once */
     size_t count;
     const double *totals;
     size_t classes;
+    struct alike_limits limits;
     uint8_t *tried;  /* [class] a set being built */
     double *overlap; /* [class] */
     double *
@@ -73,9 +72,9 @@ static size_t members_of(const struct finder *finder, const uint8_t *set)
     return count;
 }
 
-static bool is_as_often(double least, double most)
+static bool is_as_often(const struct finder *finder, double least, double most)
 {
-    return most - least <= as_often * least;
+    return most - least <= finder->limits.apart * least;
 }
 
 /* Do all of the set have this kind of work, equally often? */
@@ -91,7 +90,7 @@ static bool is_common(const struct finder *finder, const uint8_t *set, size_t me
         }
         least = fmin(least, row->count);
         most = fmax(most, row->count);
-        if (!is_as_often(least, most)) {
+        if (!is_as_often(finder, least, most)) {
             return false;
         }
         having++;
@@ -128,7 +127,7 @@ static void add_pairs(const struct finder *finder, const struct alike_row *own, 
 {
     for (; i < end; i++) {
         const struct alike_row *other = &finder->rows[i];
-        if (is_as_often(fmin(own->count, other->count), fmax(own->count, other->count))) {
+        if (is_as_often(finder, fmin(own->count, other->count), fmax(own->count, other->count))) {
             finder->pairs[own->class_id * finder->classes + other->class_id] += own->ns;
         }
     }
@@ -159,7 +158,7 @@ static size_t candidates_of(const struct finder *finder, size_t seed)
         }
     }
     for (size_t c = 0; c < finder->classes; c++) {
-        if (with_seed[c] < DIAG_COMMON_SHARE) {
+        if (with_seed[c] < finder->limits.share) {
             continue;
         }
         size_t at = count++;
@@ -180,7 +179,7 @@ static size_t grow(const struct finder *finder, size_t seed)
     finder->tried[seed] = 1;
     for (size_t i = 0; i < candidates; i++) {
         finder->tried[finder->order[i]] = 1;
-        if (share_of(finder, finder->tried) >= DIAG_COMMON_SHARE) {
+        if (share_of(finder, finder->tried) >= finder->limits.share) {
             members++;
         } else {
             finder->tried[finder->order[i]] = 0;
@@ -211,7 +210,7 @@ static enum rs_status find_largest(struct finder *finder, struct alike *alike)
         finder->tried[c] = alike->is_member[c] = finder->totals[c] > 0;
         working += finder->tried[c];
     }
-    if (working > 1 && share_of(finder, finder->tried) >= DIAG_COMMON_SHARE) {
+    if (working > 1 && share_of(finder, finder->tried) >= finder->limits.share) {
         alike->members = working;
         return keep_common(finder, alike);
     }
@@ -244,9 +243,10 @@ static enum rs_status find_largest(struct finder *finder, struct alike *alike)
 }
 
 enum rs_status alike_find(struct alike_row *rows, size_t count, const double *totals,
-                          size_t classes, struct alike *alike)
+                          size_t classes, const struct alike_limits *limits, struct alike *alike)
 {
-    struct finder finder = {.rows = rows, .count = count, .totals = totals, .classes = classes};
+    struct finder finder = {
+        .rows = rows, .count = count, .totals = totals, .classes = classes, .limits = *limits};
     *alike = (struct alike){.is_member = rs_mem_calloc(classes + 1, 1)};
     finder.tried = rs_mem_calloc(classes + 1, 1);
     finder.overlap = rs_mem_calloc(2 * classes + 1, sizeof *finder.overlap);

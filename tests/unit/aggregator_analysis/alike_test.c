@@ -4,10 +4,13 @@
 #include "common/base/time.h"
 #include "tests/support/rs_test.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { CLASSES = 4, MOST_ROWS = 32 };
+
+static const struct alike_limits usual = {.apart = DIAG_AS_OFTEN, .share = DIAG_COMMON_SHARE};
 
 struct table {
     struct alike_row rows[MOST_ROWS];
@@ -28,7 +31,7 @@ static void runs(struct table *table, uint64_t key, const double often[CLASSES])
 
 static void ask(struct table *table)
 {
-    assert_ok(alike_find(table->rows, table->count, table->totals, CLASSES, &table->alike));
+    assert_ok(alike_find(table->rows, table->count, table->totals, CLASSES, &usual, &table->alike));
 }
 
 static void expect(struct table *table, const char *members)
@@ -78,6 +81,46 @@ static void stages_of_other_layers_are_not_alike(void **state)
     expect(&table, "----");
 }
 
+static void kernels_in_one_ratio_are_the_same_work(void **state)
+{
+    struct table table = {.count = 0};
+    (void)state;
+    runs(&table, 1, (const double[]){300, 300, 400, 300});
+    runs(&table, 2, (const double[]){600, 600, 800, 600});
+    runs(&table, 3,
+         (const double[]){300, 300, 500,
+                          300}); /* one more in each step, of a size that nobody knows */
+    runs(&table, 4, (const double[]){10, 10, 10, 10});     /* of a step, not of a layer */
+    runs(&table, 1, (const double[]){300, 300, 400, 300}); /* another rank's */
+    assert_ok(stages_level_counts(table.rows, &table.count));
+    ask(&table);
+    assert_int_equal(table.alike.count, 2);
+    assert_int_not_equal(alike_index(&table.alike, 2), SIZE_MAX);
+    assert_int_equal(alike_index(&table.alike, 3), SIZE_MAX);
+    assert_int_equal(alike_index(&table.alike, 4), SIZE_MAX);
+    expect(&table, "xxxx");
+}
+
+/* Worker 1 runs twice as many of them, each half as long again. The third kernel is no common one. */
+static void stages_are_compared_by_one_run_of_each_kernel(void **state)
+{
+    uint64_t keys[] = {1, 2};
+    uint8_t members[] = {1, 1, 1};
+    const struct alike alike = {.keys = keys, .count = 2, .is_member = members, .members = 3};
+    struct diag_worker workers[] = {{.class_id = 0}, {.class_id = 1}, {.class_id = 2}};
+    struct diag_name names[] = {{1, 0, 100, 1000, 8},  {2, 0, 100, 3000, 24}, {3, 0, 50, 5000, 9},
+                                {1, 1, 200, 3000, 12}, {2, 1, 200, 9000, 36}, {3, 1, 99, 9, 1},
+                                {1, 2, 100, 1000, 8}};
+    const struct diag_model model = {
+        .workers = workers, .worker_count = 3, .class_count = 3, .names = names, .name_count = 7};
+    double means[3], fastest[3];
+    (void)state;
+    assert_ok(stages_level_sums(&model, &alike, means, fastest));
+    assert_true(fabs(means[1] - means[0] - log(1.5)) < 1e-9);
+    assert_true(fabs(fastest[1] - fastest[0] - log(1.5)) < 1e-9);
+    assert_true(isnan(means[2])); /* it has no run of one of them */
+}
+
 /* A class without work takes no part and stands in nobody's way; rows of one kind come one by one. */
 static void a_class_without_work_does_not_matter(void **state)
 {
@@ -113,7 +156,8 @@ static void many_stages_of_other_work_are_not_alike(void **state)
         rows[i] = (struct alike_row){i * 0x9e3779b97f4a7c15U, c, 1, 10};
         totals[c] += 10;
     }
-    assert_ok(alike_find(rows, (size_t)STAGES_GROUPED * KINDS, totals, STAGES_GROUPED, &alike));
+    assert_ok(
+        alike_find(rows, (size_t)STAGES_GROUPED * KINDS, totals, STAGES_GROUPED, &usual, &alike));
     assert_int_equal(alike.members, 0);
     alike_fini(&alike);
     free(rows);
@@ -126,6 +170,8 @@ int main(void)
         cmocka_unit_test(what_all_run_equally_often_is_the_same_work),
         cmocka_unit_test(the_middle_of_a_pipeline_is_alike),
         cmocka_unit_test(stages_of_other_layers_are_not_alike),
+        cmocka_unit_test(kernels_in_one_ratio_are_the_same_work),
+        cmocka_unit_test(stages_are_compared_by_one_run_of_each_kernel),
         cmocka_unit_test(a_class_without_work_does_not_matter),
         cmocka_unit_test(what_grows_from_stage_to_stage_is_not_equally_often),
         cmocka_unit_test(many_stages_of_other_work_are_not_alike),
