@@ -2,14 +2,14 @@
 /*
  * A cluster of made-up nodes against a real aggregator: thousands of ranks in one process.
  *
- *   bench_swarm --connect ADDR --dir DIR [--run NAME] [--ranks N] [--links N] [--certs DIR] [--step-ms N] [--slow-rank N]
+ *   bench_swarm --connect ADDR --dir DIR [--run NAME] [--ranks N] [--links N] [--ops N] [--certs DIR] [--step-ms N] [--slow-rank N]
  *
  * Each link is a node as the aggregator sees one: a spool, an uplink, an adapter's table and mailboxes, all of them the collector's
  * own code, on a thread of its own. Only the ranks are made up: they step by the clock, and what a recording of one holds is computed.
  *
  *   PREPARE --> armed    COMMIT --> waits for its last step --> packs the rows of those steps: summary and raw lane --> acked
  *
- * The job is tensor parallel in eights and data parallel across: in each step 8 all-reduces in the eight, one among those of equal place
+ * The job is tensor parallel in eights and data parallel across: in each step --ops (10) all-reduces, all but two in the eight, one among those of equal place
  * in 512 eights, and one among those of equal place in such blocks, as hybrid sharding has them; every rank computing before each of them, and one rank a fifth longer before the eights' last one.
  * Of the whole job the clock of every rank is followed through every operation, so waits are what they would be.
  *
@@ -35,19 +35,22 @@
 enum {
     EIGHT = 8,
     BLOCK = 512 * EIGHT,
-    EIGHTS_OPS = 8,
-    ACROSS_OPS = 2,
-    OPS = EIGHTS_OPS + ACROSS_OPS,
+    ACROSS_OPS = 2, /* the last of a step */
     BATCH_ROWS = 512
 };
 
 static struct {
     const char *connect, *dir, *certs, *run;
-    uint32_t ranks, links, step_ms, slow_rank;
+    uint32_t ranks, links, ops, step_ms, slow_rank;
     rs_ns epoch; /* Unix ns of step 0 */
     atomic_bool must_stop;
     atomic_uint links_up, streams_written;
-} swarm = {.run = "swarm", .ranks = 1000, .links = 25, .step_ms = 1000, .slow_rank = UINT32_MAX};
+} swarm = {.run = "swarm",
+           .ranks = 1000,
+           .links = 25,
+           .ops = 10,
+           .step_ms = 1000,
+           .slow_rank = UINT32_MAX};
 
 static void fail_with(const char *what, const struct rs_err *err)
 {
@@ -72,7 +75,7 @@ static struct {
 
 static rs_ns *times_of(const struct recording *recording, uint32_t rank, uint32_t step, unsigned op)
 {
-    return recording->times + (((size_t)rank * recording->steps + step) * OPS + op) * 3;
+    return recording->times + (((size_t)rank * recording->steps + step) * swarm.ops + op) * 3;
 }
 
 /* 0 to 1, the same for the same place. */
@@ -85,9 +88,15 @@ static double noise(uint32_t rank, int64_t step, unsigned op)
     return (double)((x ^ (x >> 31)) >> 11) / 9007199254740992.0;
 }
 
+/* The first operation of a step that is not within an eight. */
+static unsigned first_across(void)
+{
+    return swarm.ops - ACROSS_OPS;
+}
+
 static bool is_across(unsigned op)
 {
-    return op >= EIGHTS_OPS;
+    return op >= first_across();
 }
 
 /* Ranks [first, end) that are `apart` from each other. */
@@ -99,7 +108,7 @@ static struct group group_of(uint32_t rank, unsigned op)
 {
     const uint32_t block = rank / BLOCK;
     struct group group = {rank / EIGHT, rank / EIGHT * EIGHT, rank / EIGHT * EIGHT + EIGHT, 1};
-    if (is_across(op) && (op == EIGHTS_OPS || swarm.ranks <= BLOCK))
+    if (is_across(op) && (op == first_across() || swarm.ranks <= BLOCK))
         group = (struct group){block * EIGHT + rank % EIGHT, block * BLOCK + rank % EIGHT,
                                (block + 1) * BLOCK, EIGHT};
     else if (is_across(op))
@@ -110,8 +119,8 @@ static struct group group_of(uint32_t rank, unsigned op)
 
 static rs_dur own_work(uint32_t rank, int64_t step, unsigned op)
 {
-    const double share = 0.8 * (double)swarm.step_ms * 1e6 / OPS;
-    const bool is_slow = rank == swarm.slow_rank && op == EIGHTS_OPS - 1;
+    const double share = 0.8 * (double)swarm.step_ms * 1e6 / swarm.ops;
+    const bool is_slow = rank == swarm.slow_rank && op == first_across() - 1;
     return (rs_dur)(share * (0.99 + 0.02 * noise(rank, step, op)) +
                     (is_slow ? 0.1 * (double)swarm.step_ms * 1e6 : 0));
 }
@@ -127,7 +136,7 @@ static void follow(struct recording *recording)
         const int64_t number = recording->first + step;
         for (uint32_t rank = 0; rank < swarm.ranks; rank++)
             clocks[rank] = swarm.epoch + number * (int64_t)swarm.step_ms * RS_NS_PER_MS;
-        for (unsigned op = 0; op < OPS; op++) {
+        for (unsigned op = 0; op < swarm.ops; op++) {
             memset(last, 0, groups * sizeof *last);
             for (uint32_t rank = 0; rank < swarm.ranks; rank++) {
                 rs_ns *times = times_of(recording, rank, step, op);
@@ -157,7 +166,8 @@ static const struct recording *recording_of(int64_t first, uint32_t steps)
         if (!found)
             fail_with("out of memory", NULL);
         *found = (struct recording){.next = recordings.all, .first = first, .steps = steps};
-        found->times = rs_mem_calloc((size_t)swarm.ranks * steps * OPS * 3, sizeof *found->times);
+        found->times =
+            rs_mem_calloc((size_t)swarm.ranks * steps * swarm.ops * 3, sizeof *found->times);
         if (!found->times)
             fail_with("out of memory", NULL);
         follow(found);
@@ -196,7 +206,7 @@ static enum kind kind_of(unsigned op)
 {
     if (!is_across(op))
         return IN_EIGHT;
-    return op == EIGHTS_OPS || swarm.ranks <= BLOCK ? IN_BLOCK : ACROSS_BLOCKS;
+    return op == first_across() || swarm.ranks <= BLOCK ? IN_BLOCK : ACROSS_BLOCKS;
 }
 
 struct rows {
@@ -267,7 +277,7 @@ static void begin_rows(struct rows *rows)
     rows->compute = text_id(strings, "compute");
     rows->all_reduce = text_id(strings, "all_reduce");
     rows->transport = text_id(strings, "TCP");
-    for (unsigned op = EIGHTS_OPS - 1; op < OPS; op++) {
+    for (unsigned op = first_across() - 1; op < swarm.ops; op++) {
         static const char *const prefixes[KINDS] = {"tp", "shard", "replica"};
         const enum kind kind = kind_of(op);
         const struct group group = group_of(rows->rank, op);
@@ -297,12 +307,13 @@ static void write_rank(struct rs_spool *spool, const struct rs_spool_source *sou
         fail_with("cannot pack", &err);
     for (uint32_t step = 0; step < recording->steps; step++) {
         const rs_ns *first = times_of(recording, source->rank, step, 0);
-        const rs_ns *last = times_of(recording, source->rank, step, OPS - 1);
+        const rs_ns *last = times_of(recording, source->rank, step, swarm.ops - 1);
         const size_t row = add_row(rows, RS_KIND_STEP, rows->step, first[0], last[2]);
         rows->batch.correlation[row] = recording->first + step;
         for (unsigned kind = 0; kind < KINDS; kind++)
-            rows->sequence[kind] = (recording->first + step) * OPS; /* it rises: that is enough */
-        for (unsigned op = 0; op < OPS; op++)
+            rows->sequence[kind] =
+                (recording->first + step) * swarm.ops; /* it rises: that is enough */
+        for (unsigned op = 0; op < swarm.ops; op++)
             add_op(rows, op, times_of(recording, source->rank, step, op));
     }
     const struct rs_sink sink = rs_pack_sink(rows->pack);
@@ -605,8 +616,9 @@ static bool take_option(const char *name, const char *value)
     } options[] = {
         {"--connect", &swarm.connect, NULL},     {"--dir", &swarm.dir, NULL},
         {"--certs", &swarm.certs, NULL},         {"--ranks", NULL, &swarm.ranks},
-        {"--links", NULL, &swarm.links},         {"--step-ms", NULL, &swarm.step_ms},
-        {"--slow-rank", NULL, &swarm.slow_rank}, {"--run", &swarm.run, NULL},
+        {"--links", NULL, &swarm.links},         {"--ops", NULL, &swarm.ops},
+        {"--step-ms", NULL, &swarm.step_ms},     {"--run", &swarm.run, NULL},
+        {"--slow-rank", NULL, &swarm.slow_rank},
     };
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
         if (strcmp(name, options[i].name) != 0)
@@ -643,10 +655,10 @@ int main(int count, char **words)
     for (int i = 1; is_right && i + 1 < count; i += 2)
         is_right = take_option(words[i], words[i + 1]);
     if (!is_right || !swarm.connect || !swarm.dir || !swarm.links || !swarm.step_ms ||
-        swarm.ranks < swarm.links) {
+        swarm.ops <= ACROSS_OPS || swarm.ranks < swarm.links) {
         fprintf(stderr,
                 "usage: bench_swarm --connect ADDR --dir DIR [--run NAME] [--ranks N] [--links N] "
-                "[--certs DIR] [--step-ms N] [--slow-rank N]\n");
+                "[--ops N] [--certs DIR] [--step-ms N] [--slow-rank N]\n");
         return 2;
     }
     if (rs_file_make_dirs(swarm.dir, 0700, &err) < 0)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What thousands of ranks cost their aggregators: idle, in a capture, and until the report. A table.
 
-    swarm.py [--build build/release] [--ranks 1000,10000] [--aggregators 1] [--links 250] [--steps 5] [--step-ms 1000] [--plain] [--clickhouse]
+    swarm.py [--build build/release] [--ranks 1000,10000] [--aggregators 1] [--links 250] [--steps 5] [--ops 10] [--step-ms 1000] [--plain] [--clickhouse]
 
 Nodes are made up (bench_swarm: the collector's own spool, uplink and mailboxes, one process for all that one aggregator has), aggregators
 and command lines are real, and every link has a certificate of its own (--plain: none). One rank of a run is a tenth of a step slower than all
@@ -95,7 +95,7 @@ class Swarm:
         begun = time.monotonic()
         self.nodes = subprocess.Popen([self.options.build / "bench_swarm", "--connect", address, "--dir", os.path.join(self.folder, "nodes"),
                                        "--run", self.run_name, "--ranks", str(self.ranks), "--links", str(self.links),
-                                       "--step-ms", str(self.options.step_ms), "--slow-rank", str(self.slow_rank),
+                                       "--ops", str(self.options.ops), "--step-ms", str(self.options.step_ms), "--slow-rank", str(self.slow_rank),
                                        *([] if plain else ["--certs", os.path.join(self.folder, "certs")])],
                                       stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log, text=True)
         up = json.loads(self.nodes.stdout.readline())
@@ -223,6 +223,7 @@ def main():
     parser.add_argument("--aggregators", type=int, default=1)
     parser.add_argument("--links", type=int, default=250, help="of each aggregator")
     parser.add_argument("--steps", type=int, default=5)
+    parser.add_argument("--ops", type=int, default=10, help="collective operations of a step")
     parser.add_argument("--step-ms", type=int, default=1000)
     parser.add_argument("--plain", action="store_true")
     parser.add_argument("--clickhouse", action="store_true")
