@@ -69,11 +69,10 @@ static struct addressed *address_ranks(const struct rs_coord *coord,
     struct addressed *items = rs_mem_calloc(capture->rank_count + 1, sizeof *items);
     size_t count = 0;
     for (size_t i = 0; items && i < capture->rank_count; i++) {
-        const struct rs_coord_rank *rank = &capture->ranks[i];
+        struct rs_coord_rank *rank = &capture->ranks[i];
         if (!(states >> rank->state & 1))
             continue;
-        const struct rs_coord_seen *seen =
-            seen_find(coord, capture->run, rank->rank, rank->incarnation);
+        const struct rs_coord_seen *seen = seen_of(coord, capture, rank);
         if (seen && seen->link)
             items[count++] = (struct addressed){.link = seen->link,
                                                 .adapter = &rank->adapter,
@@ -163,10 +162,9 @@ static int64_t moved_on(int64_t step, rs_dur step_ns, rs_dur since)
 
 /* Where a rank is by now, as far as is known; -1 unknown. */
 static int64_t step_of(const struct rs_coord *coord, const struct rs_coord_capture *capture,
-                       const struct rs_coord_rank *rank, rs_ns now)
+                       struct rs_coord_rank *rank, rs_ns now)
 {
-    const struct rs_coord_seen *seen =
-        seen_find(coord, capture->run, rank->rank, rank->incarnation);
+    const struct rs_coord_seen *seen = seen_of(coord, capture, rank);
     const int64_t armed = moved_on(rank->step, rank->step_duration_ns, now - rank->moved_at);
     /* Heartbeats since ARMED may know better; older ones only that it is beyond. */
     const rs_dur since =
@@ -191,7 +189,7 @@ static struct pace pace_of(const struct rs_coord *coord, const struct rs_coord_c
     struct pace pace = {.foremost = -1, .lead_ns = coord->options.lead_ns};
     rs_dur latest = 0;
     for (size_t i = 0; i < capture->rank_count; i++) {
-        const struct rs_coord_rank *rank = &capture->ranks[i];
+        struct rs_coord_rank *rank = &capture->ranks[i];
         if (!is_stepped(rank))
             continue;
         const int64_t step = step_of(coord, capture, rank, now);
@@ -205,8 +203,7 @@ static struct pace pace_of(const struct rs_coord *coord, const struct rs_coord_c
             pace.longest = length;
         if (lead > pace.lead_ns)
             pace.lead_ns = lead;
-        const struct rs_coord_seen *seen =
-            seen_find(coord, capture->run, rank->rank, rank->incarnation);
+        const struct rs_coord_seen *seen = seen_of(coord, capture, rank);
         const rs_dur late = seen ? seen_lateness(coord, seen, now) : 0;
         latest = late > latest ? late : latest;
     }
@@ -319,10 +316,10 @@ static void plan_duration(struct rs_coord *coord, struct rs_coord_capture *captu
 static void remember_pairs(struct rs_coord *coord, struct rs_coord_capture *capture)
 {
     for (size_t i = 0; i < capture->rank_count; i++) {
-        const struct rs_coord_rank *rank = &capture->ranks[i];
+        struct rs_coord_rank *rank = &capture->ranks[i];
         struct rs_coord_seen *seen =
             adapter_can(&rank->adapter, RS_CAP_NO_REPEAT) && rank->state == RS_PROGRESS_ARMED
-                ? seen_find(coord, capture->run, rank->rank, rank->incarnation)
+                ? seen_of(coord, capture, rank)
                 : NULL;
         if (!seen)
             continue;
@@ -338,11 +335,10 @@ static rs_dur start_bound(const struct rs_coord *coord, const struct rs_coord_ca
     const struct rs_coord_seen *worst = NULL;
     rs_dur second = 0; /* of another node than the worst */
     for (size_t i = 0; i < capture->rank_count; i++) {
-        const struct rs_coord_rank *rank = &capture->ranks[i];
+        struct rs_coord_rank *rank = &capture->ranks[i];
         if (rank->state != RS_PROGRESS_ARMED || adapter_can(&rank->adapter, RS_CAP_KNOWS_STEP))
             continue;
-        const struct rs_coord_seen *seen =
-            seen_find(coord, capture->run, rank->rank, rank->incarnation);
+        const struct rs_coord_seen *seen = seen_of(coord, capture, rank);
         if (!seen || !seen->clock_bound_ns)
             return 0;
         const bool is_other = worst && strcmp(worst->node, seen->node) != 0;
@@ -364,7 +360,7 @@ static void allow_for_lateness(const struct rs_coord *coord, struct rs_coord_cap
         struct rs_coord_rank *rank = &capture->ranks[i];
         const struct rs_coord_seen *seen =
             rank->state == RS_PROGRESS_ARMED && !adapter_can(&rank->adapter, RS_CAP_KNOWS_STEP)
-                ? seen_find(coord, capture->run, rank->rank, rank->incarnation)
+                ? seen_of(coord, capture, rank)
                 : NULL;
         if (seen)
             rank->lead_ns += LATENESS_AHEAD * seen_lateness(coord, seen, now);

@@ -21,6 +21,7 @@ struct seen_table {
     size_t count, capacity;
     uint32_t *slots; /* index + 1 by hash of run and rank, open addressing; 0 free */
     size_t slot_count;
+    uint32_t generation; /* of the places of items, from 1: others since some have left */
 };
 
 /* Whose the runs are; by name, ascending (owners.c). */
@@ -63,6 +64,9 @@ bool seen_is_live(const struct rs_coord_seen *seen);
 /* `incarnation` NULL: any. NULL: there is none. */
 struct rs_coord_seen *seen_find(const struct rs_coord *coord, const char *run, uint32_t rank,
                                 const char *incarnation);
+/* Of a member of a capture: every tick asks for all of them, so where it stood last is kept with the member. */
+struct rs_coord_seen *seen_of(const struct rs_coord *coord, const struct rs_coord_capture *capture,
+                              struct rs_coord_rank *rank);
 /* The newest live incarnation of a rank. */
 struct rs_coord_seen *seen_find_live(const struct rs_coord *coord, const char *run, uint32_t rank);
 /* When its collector was heard last, of this rank or of others; without a link, of this rank. */

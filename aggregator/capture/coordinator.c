@@ -24,6 +24,7 @@ enum rs_status rs_coord_new(const struct rs_coord_options *options, struct rs_co
     if (!coord)
         return rs_err_set(err, RS_NOMEM, "no memory for the coordinator");
     coord->options = *options;
+    coord->seen.generation = 1;
     struct rs_coord_options *own = &coord->options;
     own->arm_timeout_ns = or_default(own->arm_timeout_ns, 5 * (rs_dur)RS_NS_PER_S);
     own->silence_ns = or_default(own->silence_ns, 60 * (rs_dur)RS_NS_PER_S);
@@ -74,11 +75,9 @@ struct rs_coord_capture *rs_coord_find(struct rs_coord *coord, const char *id)
 static void remember_sizes(struct rs_coord *coord, const struct rs_coord_capture *capture)
 {
     for (size_t i = 0; i < capture->rank_count && !capture->is_files; i++) {
-        const struct rs_coord_rank *rank = &capture->ranks[i];
+        struct rs_coord_rank *rank = &capture->ranks[i];
         struct rs_coord_seen *seen =
-            rank->bytes && rank->steps_done > 0
-                ? seen_find(coord, capture->run, rank->rank, rank->incarnation)
-                : NULL;
+            rank->bytes && rank->steps_done > 0 ? seen_of(coord, capture, rank) : NULL;
         if (seen)
             seen->step_bytes = (int64_t)(rank->bytes / (uint64_t)rank->steps_done);
     }
@@ -298,10 +297,9 @@ static struct rs_coord_rank *member_of_stream(struct rs_coord_capture *capture,
 
 /* What the aggregator before this one told last may be older than the end of the recording. */
 static bool is_only_sent(const struct rs_coord *coord, const struct rs_coord_capture *capture,
-                         const struct rs_coord_rank *rank)
+                         struct rs_coord_rank *rank)
 {
-    const struct rs_coord_seen *seen =
-        capture->claim ? seen_find(coord, capture->run, rank->rank, rank->incarnation) : NULL;
+    const struct rs_coord_seen *seen = capture->claim ? seen_of(coord, capture, rank) : NULL;
     return seen && strcmp(seen->capture, capture->id) != 0;
 }
 

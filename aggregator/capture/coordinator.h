@@ -147,6 +147,8 @@ struct rs_coord_rank {
     bool
         is_recalled; /* its start was moved: what is said of it is of the first try, until it answers */
     bool is_changed; /* since the journal last wrote it */
+    uint32_t seen_at,
+        seen_generation; /* its place in the coordinator's table, as of which generation of it; 0 not looked for */
 };
 
 /* What is asked for and, after COMMIT, what was chosen. */

@@ -110,10 +110,9 @@ static bool is_waited_for(const struct rs_coord *coord, const struct rs_coord_ca
 
 /* When this rank will be given up, if nothing comes; and why. */
 static rs_ns give_up_at(const struct rs_coord *coord, const struct rs_coord_capture *capture,
-                        const struct rs_coord_rank *rank, const char **why_p)
+                        struct rs_coord_rank *rank, const char **why_p)
 {
-    const struct rs_coord_seen *seen =
-        seen_find(coord, capture->run, rank->rank, rank->incarnation);
+    const struct rs_coord_seen *seen = seen_of(coord, capture, rank);
     if (seen && is_waited_for(coord, capture, seen)) {
         *why_p = "its collector did not come back";
         return later(seen->last_seen_ns, rank->moved_at) + coord->options.unreachable_ns;
@@ -147,11 +146,9 @@ static rs_ns tick_orphan(struct rs_coord *coord, struct rs_coord_capture *captur
 {
     const bool is_patient = now < capture->opened_at + coord->options.gone_ns;
     for (size_t i = 0; i < capture->rank_count && is_patient; i++) {
-        const struct rs_coord_rank *rank = &capture->ranks[i];
+        struct rs_coord_rank *rank = &capture->ranks[i];
         const struct rs_coord_seen *seen =
-            rs_progress_is_final(rank->state)
-                ? NULL
-                : seen_find(coord, capture->run, rank->rank, rank->incarnation);
+            rs_progress_is_final(rank->state) ? NULL : seen_of(coord, capture, rank);
         if (!rs_progress_is_final(rank->state) && (!seen || !seen->link))
             return now + queue_poll_ns;
     }
@@ -180,8 +177,7 @@ static bool is_out_of_reach(const struct rs_coord *coord, const struct rs_coord_
 static rs_ns arming_deadline(const struct rs_coord *coord, struct rs_coord_capture *capture,
                              struct rs_coord_rank *rank, rs_ns now)
 {
-    const struct rs_coord_seen *seen =
-        seen_find(coord, capture->run, rank->rank, rank->incarnation);
+    const struct rs_coord_seen *seen = seen_of(coord, capture, rank);
     const rs_dur timeout = coord->options.arm_timeout_ns;
     const rs_ns realtime = coord->options.realtime();
     const bool is_armed = rank->state == RS_PROGRESS_ARMED;
@@ -262,11 +258,10 @@ static rs_ns too_long_at(const struct rs_coord *coord, const struct rs_coord_cap
     const rs_ns latest = limit + coord->options.unreachable_ns + timeout;
     rs_ns first = RS_NS_MAX;
     for (size_t i = 0; i < capture->rank_count; i++) {
-        const struct rs_coord_rank *rank = &capture->ranks[i];
+        struct rs_coord_rank *rank = &capture->ranks[i];
         if (rank->state != RS_PROGRESS_ARMED && rank->state != RS_PROGRESS_RECORDING)
             continue;
-        const struct rs_coord_seen *seen =
-            seen_find(coord, capture->run, rank->rank, rank->incarnation);
+        const struct rs_coord_seen *seen = seen_of(coord, capture, rank);
         if (!seen || seen_is_unreachable(coord, seen))
             continue;
         const rs_ns back = seen_back_at(coord, seen);
@@ -299,9 +294,10 @@ static rs_ns tick_limit(struct rs_coord *coord, struct rs_coord_capture *capture
 static void tell_unreachable(const struct rs_coord *coord, struct rs_coord_capture *capture,
                              struct rs_coord_rank *rank, rs_ns give_up, rs_ns now)
 {
-    const struct rs_coord_seen *seen =
-        seen_find(coord, capture->run, rank->rank, rank->incarnation);
+    const struct rs_coord_seen *seen = seen_of(coord, capture, rank);
     const bool is_unreachable = seen && is_waited_for(coord, capture, seen);
+    if (is_unreachable == member_is_unreachable(rank))
+        return;
     const rs_ns realtime = coord->options.realtime();
     const rs_ns since = is_unreachable ? seen->last_seen_ns - seen->silent_ns : now;
     (void)member_set_unreachable(capture, rank, is_unreachable, realtime - (now - since),

@@ -114,6 +114,7 @@ enum rs_status member_add(struct rs_coord_capture *capture, const struct rs_coor
     *item = *rank;
     item->moved_at = now;
     item->is_changed = true;
+    item->seen_generation = 0; /* it may be a copy of another coordinator's */
     capture->counts[item->state]++;
     *rank_p = item;
     return RS_OK;
@@ -393,8 +394,7 @@ static void take_clocks(const struct rs_coord *coord, struct rs_coord_capture *c
     size_t count = 0;
     for (size_t i = 0; i < capture->rank_count; i++) {
         struct rs_coord_rank *rank = &capture->ranks[i];
-        const struct rs_coord_seen *seen =
-            seen_find(coord, capture->run, rank->rank, rank->incarnation);
+        const struct rs_coord_seen *seen = seen_of(coord, capture, rank);
         rank->clock_offset_ns = seen && seen->clock_bound_ns ? seen->clock_offset_ns : 0;
         if (ranks && seen)
             ranks[count++] = (struct clocked){.seen = seen, .rank = rank};

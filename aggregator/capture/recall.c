@@ -44,10 +44,9 @@ static bool is_untold(const struct rs_coord_rank *rank)
 }
 
 static bool is_silent(const struct rs_coord *coord, const struct rs_coord_capture *capture,
-                      const struct rs_coord_rank *rank)
+                      struct rs_coord_rank *rank)
 {
-    const struct rs_coord_seen *seen =
-        seen_find(coord, capture->run, rank->rank, rank->incarnation);
+    const struct rs_coord_seen *seen = seen_of(coord, capture, rank);
     if (seen && seen->state == RS_RANK_GONE)
         return false; /* it will not come back, whoever waits */
     /* A link that is new since then carried nothing of it: what was on the old one is gone. */
@@ -90,7 +89,7 @@ rs_ns tick_start(struct rs_coord *coord, struct rs_coord_capture *capture, rs_ns
     if (now > until || !can_be_recalled(coord, capture))
         return RS_NS_MAX;
     for (size_t i = 0; i < capture->rank_count; i++) {
-        const struct rs_coord_rank *rank = &capture->ranks[i];
+        struct rs_coord_rank *rank = &capture->ranks[i];
         if (rs_progress_is_final(rank->state))
             continue;
         if (rank->state > RS_PROGRESS_ARMED || !adapter_can(&rank->adapter, RS_CAP_KNOWS_STEP) ||

@@ -103,6 +103,20 @@ struct rs_coord_seen *seen_find(const struct rs_coord *coord, const char *run, u
     return seen;
 }
 
+struct rs_coord_seen *seen_of(const struct rs_coord *coord, const struct rs_coord_capture *capture,
+                              struct rs_coord_rank *rank)
+{
+    const struct seen_table *table = &coord->seen;
+    if (rank->seen_generation == table->generation)
+        return &table->items[rank->seen_at];
+    struct rs_coord_seen *seen = seen_find(coord, capture->run, rank->rank, rank->incarnation);
+    if (seen) {
+        rank->seen_at = (uint32_t)(seen - table->items);
+        rank->seen_generation = table->generation;
+    }
+    return seen;
+}
+
 bool seen_is_live(const struct rs_coord_seen *seen)
 {
     return seen->link && seen->can_capture && seen->state != RS_RANK_GONE;
@@ -423,6 +437,7 @@ void seen_sweep(struct rs_coord *coord, rs_ns now)
     if (kept == table->count)
         return;
     table->count = kept;
+    table->generation++;
     shrink(table);
     refill(table);
     owners_sweep(coord);

@@ -901,6 +901,32 @@ static void a_rank_whose_collector_is_gone_is_named_after_a_while(void **state)
     rs_coord_free(&coord);
 }
 
+/* Their places in the table are others then. */
+static void a_rank_is_told_from_others_after_some_have_left(void **state)
+{
+    (void)state;
+    struct rs_coord *coord = new_coord();
+    see(coord, "old", 7, link_c, 1, 0);
+    see(coord, "r", 0, link_a, 1, 0);
+    see(coord, "r", 1, link_b, 1, 0);
+    rs_coord_link_gone(coord, link_c, false, 0);
+    struct rs_coord_capture *capture = ask(coord, "ranks=all;job_id=r").capture;
+    arm(coord, 0, 1, 0, "");
+    arm(coord, 1, 1, 0, "");
+    (void)rs_coord_tick(coord, 2 * second);
+    for (rs_ns now = 40 * second; now <= 80 * second; now += 20 * second)
+        for (uint32_t rank = 0; rank < 2; rank++)
+            report(coord, rank, RS_PROGRESS_RECORDING, "", now);
+    (void)rs_coord_tick(coord, 81 * second);
+    assert_int_equal(rs_coord_seen_count(coord), 2);
+    rs_coord_link_gone(coord, link_b, false, 82 * second);
+    (void)rs_coord_tick(coord, 98 * second);
+    assert_int_equal(capture->ranks[0].state, RS_PROGRESS_RECORDING);
+    assert_int_equal(capture->ranks[1].state, RS_PROGRESS_LOST);
+    assert_string_equal(capture->ranks[1].text, "its collector is gone");
+    rs_coord_free(&coord);
+}
+
 /* Ranks 0 and 1 record; the link of rank 1 has been silent for 20 s when it breaks. */
 static struct rs_coord_capture *cut_off(struct rs_coord *coord)
 {
@@ -2224,6 +2250,7 @@ int main(void)
         cmocka_unit_test(short_ranks_are_said_with_the_findings),
         cmocka_unit_test(a_capture_of_nothing_says_so),
         cmocka_unit_test(a_rank_whose_collector_is_gone_is_named_after_a_while),
+        cmocka_unit_test(a_rank_is_told_from_others_after_some_have_left),
         cmocka_unit_test(what_was_sent_elsewhere_has_to_come_again),
         cmocka_unit_test(what_does_not_come_again_names_who_was_lost),
         cmocka_unit_test(what_was_given_up_is_closed_and_says_to_whom),
