@@ -186,6 +186,7 @@ enum rs_status rs_coord_stop(struct rs_coord *coord, const char *id, rs_ns now, 
         return RS_OK;
     }
     capture->was_stopped = true;
+    capture->look_at = 0; /* nobody is waited for any more */
     /* Who is armed already must not be told to begin, either: there is no COMMIT behind a CANCEL. */
     const enum rs_progress_state last = capture->is_files                     ? RS_PROGRESS_SENDING
                                         : capture->state == RS_CAPTURE_ARMING ? RS_PROGRESS_ARMED
@@ -448,6 +449,7 @@ static enum rs_status copy_open(const struct rs_coord_capture *from, rs_ns now,
     capture->rank_count = capture->rank_capacity = capture->order_capacity = 0;
     memset(capture->counts, 0, sizeof capture->counts);
     capture->is_closing = false;
+    capture->look_at = 0;
     capture->opened_at = capture->moved_at = capture->committed_at = now;
     enum rs_status status = RS_OK;
     if (from->request) {

@@ -210,6 +210,7 @@ struct rs_coord_capture {
     size_t
         not_summarised; /* index of a rank that was seen without its last summary: where to look first */
     rs_ns recording_at; /* the first rank began; 0 not yet */
+    rs_ns look_at;      /* RECORDING: when deadlines of its ranks are looked at next */
     rs_ns free_at;      /* it waits: since when no other capture needs its ranks; 0 one does */
     bool is_stopped;    /* its ranks were called back */
     bool was_stopped;   /* by request */

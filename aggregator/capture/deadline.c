@@ -15,6 +15,9 @@
 static const rs_dur files_grace_ns = 30 * (rs_dur)RS_NS_PER_S;
 static const rs_dur files_patience_ns = 600 * (rs_dur)RS_NS_PER_S; /* deadline not known */
 static const rs_dur queue_poll_ns = RS_NS_PER_S / 4;
+/* Every message of thousands of ranks asks for a tick, and deadlines are seconds away: what may bring one forward (a link is gone, a process
+ * has ended, it comes near its start) is seen so much later at most. */
+static const rs_dur look_every_ns = RS_NS_PER_S;
 /* A rank whose collector says that it holds the capture before would refuse the next one: parsing and packing a large result takes long. A
  * collector that never says otherwise holds nobody up for ever. */
 static const rs_dur packed_after_ns = 120 * (rs_dur)RS_NS_PER_S;
@@ -304,13 +307,10 @@ static void tell_unreachable(const struct rs_coord *coord, struct rs_coord_captu
                                  realtime + (give_up - now));
 }
 
-rs_ns tick_recording(struct rs_coord *coord, struct rs_coord_capture *capture, rs_ns now)
+/* Gives up whose time is over; when the next one's is. */
+static rs_ns look_at_ranks(struct rs_coord *coord, struct rs_coord_capture *capture, rs_ns now)
 {
-    const rs_ns limit = tick_limit(coord, capture, now);
-    const rs_ns start = tick_start(coord, capture, now);
-    rs_ns next = limit < start ? limit : start;
-    if (capture->state == RS_CAPTURE_ARMING) /* it was taken back */
-        return tick_arming(coord, capture, now);
+    rs_ns next = RS_NS_MAX;
     for (size_t i = 0; i < capture->rank_count; i++) {
         struct rs_coord_rank *rank = &capture->ranks[i];
         if (rs_progress_is_final(rank->state))
@@ -324,9 +324,23 @@ rs_ns tick_recording(struct rs_coord *coord, struct rs_coord_capture *capture, r
         else if (at < next)
             next = at;
     }
+    return next;
+}
+
+rs_ns tick_recording(struct rs_coord *coord, struct rs_coord_capture *capture, rs_ns now)
+{
+    const rs_ns limit = tick_limit(coord, capture, now);
+    const rs_ns start = tick_start(coord, capture, now);
+    const rs_ns next = limit < start ? limit : start;
+    if (capture->state == RS_CAPTURE_ARMING) /* it was taken back */
+        return tick_arming(coord, capture, now);
+    if (now >= capture->look_at) {
+        const rs_ns at = look_at_ranks(coord, capture, now);
+        capture->look_at = at < now + look_every_ns ? at : now + look_every_ns;
+    }
     if (members_final(capture) == capture->rank_count)
         capture_close(coord, capture);
-    return next;
+    return next < capture->look_at ? next : capture->look_at;
 }
 
 rs_ns tick_collecting(struct rs_coord *coord, struct rs_coord_capture *capture, rs_ns now)
