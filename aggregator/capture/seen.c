@@ -7,6 +7,7 @@
 #include "common/base/mem.h"
 #include "common/base/thread.h"
 
+#include <malloc.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -413,6 +414,7 @@ static void shrink(struct seen_table *table)
         table->slots = slots;
         table->slot_count = slot_count;
     }
+    (void)malloc_trim(0); /* what else was taken for them lies in pieces between what is kept */
 }
 
 void seen_sweep(struct rs_coord *coord, rs_ns now)
