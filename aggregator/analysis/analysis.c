@@ -488,6 +488,7 @@ enum rs_status rs_analysis_new(const struct rs_summary *const *summaries, size_t
     struct join join = {.out = out, .assume_common_clock = options->assume_common_clock};
     enum rs_status status = RS_NOMEM;
     if (out != NULL) {
+        out->options = *options;
         status = lay_out(out, summaries, summary_count, err);
     }
     if (status == RS_OK) {

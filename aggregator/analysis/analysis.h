@@ -107,6 +107,10 @@ struct rs_job_recording {
 struct rs_analysis_options {
     bool assume_common_clock; /* --assume-common-clock */
     bool is_triggered;        /* profilers were switched on and off inside running programs */
+    /* The spans of that summary are not read again: they may go, before the diagnosis needs as much room for its own form of them. NULL:
+     * nobody wants to know. */
+    void (*spans_read)(void *self, const struct rs_summary *summary);
+    void *self;
 };
 
 /* What all members of an operation say together. */
@@ -150,6 +154,7 @@ struct rs_analysis {
     struct rs_diagnosis *diagnosis;
     char **notes; /* what else a reader must be told: sentences */
     size_t note_count;
+    struct rs_analysis_options options; /* as they were given */
 };
 
 /* `summaries`: lent until rs_analysis_free(); any order, one per rank (several cycles of a rank are merged by

@@ -8,12 +8,16 @@
 #include "common/reduce/summary_merge.h"
 
 #include <inttypes.h>
+#include <malloc.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { SKIPPED_REPORTED = 8 }; /* a folder may hold thousands of files that are no profiles */
+enum {
+    SKIPPED_REPORTED = 8, /* a folder may hold thousands of files that are no profiles */
+    TRIM_AFTER = 128      /* summaries without spans */
+};
 
 static void RS_PRINTF(2, 3) note(const struct rs_deliver *deliver, const char *format, ...)
 {
@@ -279,6 +283,19 @@ void rs_deliver_result_fini(struct rs_deliver_result *result)
     *result = (struct rs_deliver_result){0};
 }
 
+/* Of many ranks spans are as much as all operations. Freed one by one they lie between what is kept: so they are given back now and
+ * then, too. */
+static void drop_spans(void *self, const struct rs_summary *summary)
+{
+    struct rs_deliver *deliver = self;
+    struct rs_summary *own = &deliver->summaries[summary - deliver->summaries];
+    rs_mem_free(own->spans);
+    own->spans = NULL;
+    own->span_count = own->span_capacity = 0;
+    if (++deliver->dropped_count % TRIM_AFTER == 0)
+        (void)malloc_trim(0);
+}
+
 enum rs_status rs_deliver_finish(struct rs_deliver *deliver,
                                  const struct rs_deliver_options *options,
                                  struct rs_deliver_result *result_p, struct rs_err *err)
@@ -296,7 +313,9 @@ enum rs_status rs_deliver_finish(struct rs_deliver *deliver,
         note(deliver, "no rank: %zu more, listed in manifest.json",
              deliver->skipped_count - SKIPPED_REPORTED);
     const struct rs_analysis_options how = {.assume_common_clock = options->assume_common_clock,
-                                            .is_triggered = options->is_triggered};
+                                            .is_triggered = options->is_triggered,
+                                            .spans_read = drop_spans,
+                                            .self = deliver};
     enum rs_status status = report_partial_counts(deliver) == RS_OK ? RS_OK : no_memory(err);
     if (status == RS_OK)
         status = rs_analysis_new(lent, deliver->summary_count, &how, &analysis, err);

@@ -39,6 +39,7 @@ struct rs_deliver {
     bool has_reported_missing; /* ranks that are missing were named among the notes */
     size_t recording_count;    /* ranks of which only the steps so far are here */
     size_t waiting_count;      /* ranks that were left out: their summary is not here */
+    size_t dropped_count;      /* summaries whose spans were read, and are gone */
 };
 
 enum rs_deliver_report { RS_DELIVER_NO_REPORT, RS_DELIVER_TEXT, RS_DELIVER_JSON };

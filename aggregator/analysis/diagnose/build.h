@@ -26,20 +26,20 @@ struct line {
     int64_t order;
     uint8_t what;          /* enum line_what */
     uint8_t rank_in_order; /* a gap stands before its operation */
-    bool on_host;          /* its time is the host's */
-    bool has_launch;
-    bool is_all;    /* LINE_WAIT: for all streams */
-    bool is_copy;   /* LINE_SPAN: copies and sets only */
-    bool is_hidden; /* LINE_OP that was recorded as a span: `index` is into spans */
+    bool on_host : 1;      /* its time is the host's */
+    bool has_launch : 1;
+    bool is_all : 1;    /* LINE_WAIT: for all streams */
+    bool is_copy : 1;   /* LINE_SPAN: copies and sets only */
+    bool is_hidden : 1; /* LINE_OP that was recorded as a span: `index` is into spans */
     /* LINE_OP called before the recording began: no operation of its step's program; LINE_SPAN some of whose rows were launched before */
-    bool is_early;
+    bool is_early : 1;
     bool
-        is_parted; /* LINE_SPAN that lacks rows, or a cut, and stood idle: its end is a node of its own behind its work */
+        is_parted : 1; /* LINE_SPAN that lacks rows, or a cut, and stood idle: its end is a node of its own behind its work */
     bool
-        lacks_rows; /* LINE_SPAN of which rows were lost, or may have been: what it stands idle is no wait */
+        lacks_rows : 1; /* LINE_SPAN of which rows were lost, or may have been: what it stands idle is no wait */
     bool
-        is_astray; /* LINE_SPAN beside an operation whose place is not known: it may be behind it, or before it, or both */
-    uint32_t index; /* into ops or spans; LINE_LOST: into builder->lost */
+        is_astray : 1; /* LINE_SPAN beside an operation whose place is not known: it may be behind it, or before it, or both */
+    uint32_t index;    /* into ops or spans; LINE_LOST: into builder->lost */
     uint32_t step, lane;
     uint32_t slot; /* operations of its step that were called in it, before it */
     uint32_t key;  /* of an operation, where rows were lost: the same in all steps of one program */

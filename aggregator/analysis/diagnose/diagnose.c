@@ -333,10 +333,8 @@ static enum rs_status add_look_at(const struct speaker *speaker, struct rs_findi
     const struct rs_summary *summary =
         speaker->analysis->summaries[model->workers[element->id].summary];
     /* The longest operator is behind the head or the gap. */
-    if (element->what != DIAG_HEAD && !is_gap && longest->span < summary->span_count &&
-        summary->spans[longest->span].top_name != RS_STR_NONE) {
-        evidence->name = rs_mem_strdup(
-            rs_strtab_text(&summary->strings, summary->spans[longest->span].top_name));
+    if (element->what != DIAG_HEAD && !is_gap && longest->name != RS_STR_NONE) {
+        evidence->name = rs_mem_strdup(rs_strtab_text(&summary->strings, longest->name));
         return evidence->name != NULL ? RS_OK : RS_NOMEM;
     }
     return RS_OK;

@@ -11,6 +11,7 @@
 
 #include "aggregator/analysis/diagnose/graph.h"
 #include "aggregator/analysis/findings.h"
+#include "common/base/strtab.h"
 
 #define X(name, value, source, derived) static const double DIAG_##name = (value);
 // NOLINTNEXTLINE(bugprone-suspicious-include)
@@ -35,7 +36,7 @@ struct diag_item {
     uint32_t
         position; /* within its class's program; the same on all members in all steps; GRAPH_NONE: not known, since rows were lost */
     uint32_t type;   /* operation table: index of its type; 0 else */
-    uint32_t span;   /* of its rank's summary; GRAPH_NONE: none */
+    rs_str name;     /* with most time in its span, of its rank's summary; RS_STR_NONE: none */
     int32_t kernels; /* operators on a rank without a device; -1 unknown */
     uint8_t figure;  /* enum rs_figure: COMPUTING, HOST_HEAD, HOST_INSIDE */
     rs_dur

@@ -50,6 +50,9 @@ static enum rs_status drop_lines(struct builder *builder)
 static enum rs_status settle_issues(struct builder *builder)
 {
     struct graph *graph = &builder->model->graph;
+    if (builder->issue_count == 0) {
+        return RS_OK;
+    }
     rs_ns *latest = rs_mem_calloc(graph->count + 1, sizeof *latest);
     uint32_t *issue_of = rs_mem_calloc(graph->count + 1, sizeof *issue_of); /* and one; 0: none */
     if (latest == NULL || issue_of == NULL) {
@@ -82,10 +85,15 @@ static enum rs_status settle_issues(struct builder *builder)
 enum rs_status edges_make(struct builder *builder)
 {
     struct diag_model *model = builder->model;
+    const struct rs_analysis_options *options = &builder->analysis->options;
     model->graph.tolerance = (rs_dur)DIAG_CLOCK_TOLERANCE_NS;
     enum rs_status status = RS_OK;
     for (size_t w = 0; status == RS_OK && w < model->worker_count; w++) {
         status = edges_of_rank(builder, &builder->programs[w]);
+        if (options->spans_read != NULL) {
+            options->spans_read(options->self,
+                                builder->analysis->summaries[builder->programs[w].summary]);
+        }
     }
     if (status == RS_OK) {
         status = edges_of_meetings(builder);

@@ -39,7 +39,7 @@ static enum rs_status add_part(struct builder *builder, const struct program *pr
                                                            .input = -1,
                                                            .part = -1,
                                                            .kernels = -1,
-                                                           .span = GRAPH_NONE};
+                                                           .name = RS_STR_NONE};
     return RS_OK;
 }
 

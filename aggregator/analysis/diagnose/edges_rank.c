@@ -112,7 +112,7 @@ static enum rs_status add_item(struct rank_walk *walk, const struct line *line, 
                    : span->count < INT32_MAX ? (int32_t)span->count
                                              : INT32_MAX,
         .signature = span != NULL && !program->is_host ? span->signature : 0,
-        .span = line->what == LINE_SPAN ? line->index : GRAPH_NONE};
+        .name = span != NULL ? span->top_name : RS_STR_NONE};
     return RS_OK;
 }
 

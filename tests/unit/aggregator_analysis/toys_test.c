@@ -62,7 +62,7 @@ static void works(struct toy *toy, uint32_t worker, uint32_t step, rs_dur length
                                                            .position = toy->position[worker]++,
                                                            .figure = RS_FIGURE_COMPUTING,
                                                            .input = -1,
-                                                           .span = GRAPH_NONE};
+                                                           .name = RS_STR_NONE};
     toy->end[worker] = node;
 }
 

@@ -610,7 +610,11 @@ static void a_kernel_that_waits_for_its_partner_is_no_work(void **state)
 static void a_kernel_that_waits_is_found_beside_a_clock_that_is_a_little_off(void **state)
 {
     (void)state;
-    struct writer w = {.factor = 1.3, .hides = true, .is_skewed = true, .missing = -1};
+    struct writer w = {.factor = 1.3,
+                       .hides = true,
+                       .is_skewed = true,
+                       .missing = -1,
+                       .rig = {.keeps_spans = true}};
     (void)run_writer(&w, true);
     struct diag_model model = {.step_count = 0};
     assert_ok(diag_build(w.rig.analysis, &model));
@@ -668,7 +672,7 @@ static void a_transfer_is_timed_by_clocks_that_are_known(void **state)
         rs_dur bound;
         size_t in_a_step;
     } cases[] = {{0, 2 * LAYERS + 3}, {US / 2, 2 * LAYERS + 3}, {1000 * US, 2 * LAYERS}};
-    struct writer w = {.factor = 1, .missing = -1};
+    struct writer w = {.rig = {.keeps_spans = true}, .factor = 1, .missing = -1};
     (void)state;
     (void)run_writer(&w, true);
     for (size_t i = 0; i < 3; i++) {
