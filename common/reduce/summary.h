@@ -106,7 +106,6 @@ struct rs_comm_op {
     int64_t caller_thread; /* tid of the calling thread; -1 unknown */
     uint32_t group;        /* index into groups; RS_NO_GROUP unknown */
     int32_t peer;          /* point-to-point: the other end; -1 unknown */
-    int32_t root;          /* broadcast, scatter, reduce, gather; -1 unknown */
     int64_t bytes;         /* contracts section 5; -1 unknown */
     int64_t
         seq; /* framework's sequence number; of a batch with one peer: rs_comm_task_number(); -1 none */
@@ -119,6 +118,7 @@ struct rs_comm_op {
     rs_str name;        /* kernel or annotation name as recorded */
     rs_str transport;   /* "NVLINK", "NET", "TCP", ... only when known; RS_STR_NONE */
     rs_str op_text;     /* vendor's own op name where one exists; RS_STR_NONE */
+    int32_t root;       /* broadcast, scatter, reduce, gather; -1 unknown */
     uint32_t task_first, task_count; /* its hops in tasks[] */
 };
 
@@ -167,13 +167,13 @@ enum { RS_SPAN_KIND_COUNT = 3 };
 struct rs_span_row {
     int64_t step;   /* of its first launch; RS_STEP_NONE: outside every step */
     int32_t device; /* -1: see above */
+    uint8_t kind;   /* enum rs_span_kind */
     int64_t stream;
     int64_t thread; /* tid of the first launch; -1 unknown */
     /* Place in the rank's launch order: one counter from 0 without gaps over ops[] (there call_order), spans
      * and host waits, by host time of the call, of launch_first, of the wait's start; at one instant the call leads, then the
      * wait. Recordings of one rank that are joined count on. */
     int64_t order;
-    uint8_t kind;                    /* enum rs_span_kind */
     rs_ns launch_first, launch_last; /* host time; RS_SPAN_NO_LAUNCH when no row has its launch */
     rs_ns start, end;
     rs_dur busy;
