@@ -2,11 +2,20 @@
 /*
  * The stream from a spool to durable segments: how fast, and a collector of made-up ranks for tests.
  *
- *   bench_stream [--bytes N] [--chunk N] [--dir DIR] [--tls 1]
- *       In one process over a loopback socket: spool -> uplink -> gRPC -> server -> ingest -> segment, acked. Against
+ *   bench_stream [--bytes N] [--chunk N] [--dir DIR] [--tls 1] [--rounds N]
+ *       Two processes over a loopback socket: spool -> uplink -> gRPC -> server -> ingest -> segment, acked. Against
  *       bare gRPC core with the same chunk size, and bare append + fdatasync per 16 chunks in the same
- *       folder. Prints one JSON line; `ratio` is ours / the smaller of the two. With --tls both sides of ours and of bare gRPC
- *       show certificates of an authority made for it.
+ *       folder, in turns. Prints one JSON line of medians; `ratio` is ours / the smaller of the two, and *_s_per_GB is CPU time of
+ *       a side, whatever else the machine does. With --tls both sides of ours and of bare gRPC show certificates of an
+ *       authority made for it.
+ *
+ *       The receiving side is a process of its own, as it is in service: in one process gRPC's poller gives the
+ *       work of either side to whichever thread comes first. Both of bare gRPC keep their heap as our loop does
+ *       (mallopt). The bare sender sends one and the same block, which stays in the processor's cache, and the
+ *       bare receiver drops what it gets unread: no user of gRPC can be faster, and none that sends data is as fast.
+ *
+ *   bench_stream serve-bare|serve-ours --dir DIR --certs DIR
+ *       The receiving side, for the bench: prints where it listens, and at the end its CPU time.
  *
  *   bench_stream feed --connect ADDR --spool DIR [--ranks N] [--bytes N] [--run NAME]
  *       A collector whose source makes the same events for the same rank every time: after kill -9
@@ -15,6 +24,7 @@
 #include "aggregator/server/server.h"
 #include "collector/pack/pack.h"
 #include "collector/uplink/uplink.h"
+#include "common/base/const.h"
 #include "common/base/file.h"
 #include "common/base/mem.h"
 #include "common/base/reclog.h"
@@ -28,11 +38,15 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
+#include <malloc.h>
 #include <pthread.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static void fail_with(const char *what, const struct rs_err *err)
@@ -221,40 +235,11 @@ static int feed(const char *connect, struct feeder *feeder)
     return 0;
 }
 
-/* ---- bare append ------------------------------------------------------------------------------------------- */
-
-static double seconds_since(rs_ns start)
-{
-    return (double)(rs_time_monotonic() - start) / 1e9;
-}
-
-static double bare_append(const char *dir, const uint8_t *chunk, size_t chunk_bytes, uint64_t bytes)
-{
-    char path[4096];
-    (void)snprintf(path, sizeof path, "%s/bare", dir);
-    const int fd = open(path, O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600);
-    const uint64_t count = bytes / chunk_bytes;
-    const rs_ns start = rs_time_monotonic();
-    for (uint64_t i = 0; i < count; i++) {
-        if (rs_file_write_all(fd, chunk, chunk_bytes, path, NULL) < 0)
-            fail_with("cannot write", NULL);
-        if (i % 16 == 15 && fdatasync(fd) < 0)
-            fail_with("cannot sync", NULL);
-    }
-    (void)fdatasync(fd);
-    const double seconds = seconds_since(start);
-    (void)close(fd);
-    (void)unlink(path);
-    return (double)(count * chunk_bytes) / seconds / 1e6;
-}
-
 /* ---- certificates, for who wants them --------------------------------------------------------------------------- */
 
 /* Folders of certificates; empty: plain text. */
 static struct {
     char server[600], client[600];
-    struct rs_trust *trusts[2];
-    struct rs_trust_texts texts[2];
 } tls;
 
 static void make_certificates(const char *dir)
@@ -280,35 +265,174 @@ static void make_certificates(const char *dir)
     if (rs_authority_issue(authority, &wish, tls.client, false, &identity, &err) < 0)
         fail_with("certificates", &err);
     rs_authority_close(&authority);
-    const char *const folders[] = {tls.server, tls.client};
-    for (size_t i = 0; i < 2; i++)
-        if (rs_trust_open(folders[i], &tls.trusts[i], &err) < 0 ||
-            rs_trust_texts(tls.trusts[i], &tls.texts[i], &err) < 0)
-            fail_with("certificates", &err);
 }
 
-static grpc_ssl_pem_key_cert_pair pair_of(size_t i)
+/* ---- both sides ------------------------------------------------------------------------------------------- */
+
+/* What a turn took. CPU is of the whole process, in seconds. */
+struct turn {
+    double wall_s, send_cpu_s, receive_cpu_s;
+};
+
+static double seconds_since(rs_ns start)
 {
-    return (grpc_ssl_pem_key_cert_pair){.private_key = (const char *)tls.texts[i].key.data,
-                                        .cert_chain = (const char *)tls.texts[i].certificate.data};
+    return (double)(rs_time_monotonic() - start) / 1e9;
+}
+
+static double cpu_s(void)
+{
+    struct rusage usage;
+    if (getrusage(RUSAGE_SELF, &usage) < 0)
+        return 0;
+    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+           (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+}
+
+/* The receiving side as a process. It says its address in a line, and after its standard input was closed what it took. */
+struct receiver {
+    pid_t pid;
+    int in;
+    FILE *out;
+    char address[64];
+};
+
+static void start_receiver(struct receiver *receiver, const char *role, const char *dir)
+{
+    int in[2];
+    int out[2];
+    posix_spawn_file_actions_t actions;
+    char *const args[] = {rs_const_cast("bench_stream"),
+                          rs_const_cast(role),
+                          rs_const_cast("--dir"),
+                          rs_const_cast(dir),
+                          rs_const_cast("--certs"),
+                          tls.server,
+                          NULL};
+    if (pipe2(in, O_CLOEXEC) < 0 || pipe2(out, O_CLOEXEC) < 0 ||
+        posix_spawn_file_actions_init(&actions) != 0 ||
+        posix_spawn_file_actions_adddup2(&actions, in[0], 0) != 0 ||
+        posix_spawn_file_actions_adddup2(&actions, out[1], 1) != 0 ||
+        posix_spawn(&receiver->pid, "/proc/self/exe", &actions, NULL, args, environ) != 0)
+        fail_with("cannot start the receiving side", NULL);
+    (void)posix_spawn_file_actions_destroy(&actions);
+    (void)close(in[0]);
+    (void)close(out[1]);
+    receiver->in = in[1];
+    receiver->out = fdopen(out[0], "r");
+    if (!receiver->out || !fgets(receiver->address, sizeof receiver->address, receiver->out))
+        fail_with("the receiving side does not listen", NULL);
+    receiver->address[strcspn(receiver->address, "\n")] = '\0';
+}
+
+/* Its CPU time, and how many bytes it got. */
+static double end_receiver(struct receiver *receiver, uint64_t *bytes_p)
+{
+    char line[64] = "";
+    char *end = NULL;
+    int state = 0;
+    (void)close(receiver->in);
+    if (!fgets(line, sizeof line, receiver->out) || waitpid(receiver->pid, &state, 0) < 0 || state)
+        fail_with("the receiving side failed", NULL);
+    (void)fclose(receiver->out);
+    const double taken_s = strtod(line, &end);
+    *bytes_p = strtoull(end, NULL, 10);
+    return taken_s;
+}
+
+static void say_end(double taken_s, uint64_t bytes)
+{
+    (void)printf("%.6f %" PRIu64 "\n", taken_s, bytes);
+    (void)fflush(stdout);
+}
+
+static void say_address(const char *address)
+{
+    (void)printf("%s\n", address);
+    (void)fflush(stdout);
+}
+
+static void wait_for_end(void)
+{
+    char byte = 0;
+    while (read(0, &byte, 1) > 0)
+        continue;
+}
+
+/* As rs_grpc_loop_new() has it: without, bare gRPC's buffers cost page faults that ours do not. */
+static void keep_heap(void)
+{
+    /* NOLINTBEGIN(concurrency-mt-unsafe): before any thread */
+    (void)mallopt(M_MMAP_THRESHOLD, 32 * 1024 * 1024);
+    (void)mallopt(M_TRIM_THRESHOLD, 64 * 1024 * 1024);
+    /* NOLINTEND(concurrency-mt-unsafe) */
+}
+
+/* ---- bare append ------------------------------------------------------------------------------------------- */
+
+static struct turn bare_append(const char *dir, const uint8_t *chunk, size_t chunk_bytes,
+                               uint64_t bytes)
+{
+    char path[4096];
+    struct turn turn = {0};
+    (void)snprintf(path, sizeof path, "%s/bare", dir);
+    const int fd = open(path, O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600);
+    const uint64_t count = bytes / chunk_bytes;
+    const double before_s = cpu_s();
+    const rs_ns start = rs_time_monotonic();
+    for (uint64_t i = 0; i < count; i++) {
+        if (rs_file_write_all(fd, chunk, chunk_bytes, path, NULL) < 0)
+            fail_with("cannot write", NULL);
+        if (i % 16 == 15 && fdatasync(fd) < 0)
+            fail_with("cannot sync", NULL);
+    }
+    (void)fdatasync(fd);
+    turn.wall_s = seconds_since(start);
+    turn.send_cpu_s = cpu_s() - before_s;
+    (void)close(fd);
+    (void)unlink(path);
+    return turn;
+}
+
+static struct rs_trust_texts texts_of(const char *folder)
+{
+    struct rs_err err = {0};
+    struct rs_trust *trust = NULL;
+    struct rs_trust_texts texts;
+    if (rs_trust_open(folder, &trust, &err) < 0 || rs_trust_texts(trust, &texts, &err) < 0)
+        fail_with("certificates", &err);
+    rs_trust_close(&trust);
+    return texts;
+}
+
+static grpc_ssl_pem_key_cert_pair pair_of(const struct rs_trust_texts *texts)
+{
+    return (grpc_ssl_pem_key_cert_pair){.private_key = (const char *)texts->key.data,
+                                        .cert_chain = (const char *)texts->certificate.data};
 }
 
 static grpc_server_credentials *bare_server_credentials(void)
 {
     if (!*tls.server)
         return grpc_insecure_server_credentials_create();
-    grpc_ssl_pem_key_cert_pair pair = pair_of(0);
-    return grpc_ssl_server_credentials_create_ex(
-        (const char *)tls.texts[0].ca.data, &pair, 1,
+    struct rs_trust_texts texts = texts_of(tls.server);
+    grpc_ssl_pem_key_cert_pair pair = pair_of(&texts);
+    grpc_server_credentials *creds = grpc_ssl_server_credentials_create_ex(
+        (const char *)texts.ca.data, &pair, 1,
         GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY, NULL);
+    rs_trust_texts_fini(&texts);
+    return creds;
 }
 
 static grpc_channel_credentials *bare_client_credentials(void)
 {
     if (!*tls.client)
         return grpc_insecure_credentials_create();
-    grpc_ssl_pem_key_cert_pair pair = pair_of(1);
-    return grpc_ssl_credentials_create_ex((const char *)tls.texts[1].ca.data, &pair, NULL, NULL);
+    struct rs_trust_texts texts = texts_of(tls.client);
+    grpc_ssl_pem_key_cert_pair pair = pair_of(&texts);
+    grpc_channel_credentials *creds =
+        grpc_ssl_credentials_create_ex((const char *)texts.ca.data, &pair, NULL, NULL);
+    rs_trust_texts_fini(&texts);
+    return creds;
 }
 
 /* ---- bare gRPC core: one stream, the server reads and drops, one short answer at the end ---------------------- */
@@ -319,7 +443,7 @@ struct bare {
     const uint8_t *chunk;
     size_t chunk_bytes;
     uint64_t count, received;
-    int port;
+    const char *address;
 };
 
 static grpc_event wait_event(grpc_completion_queue *cq)
@@ -335,9 +459,8 @@ static bool run_batch(grpc_call *call, grpc_completion_queue *cq, const grpc_op 
     return wait_event(cq).success != 0;
 }
 
-static void *serve_bare(void *self)
+static void receive_bare(struct bare *bare)
 {
-    struct bare *bare = self;
     grpc_call *call = NULL;
     grpc_call_details details;
     grpc_metadata_array metadata;
@@ -365,13 +488,12 @@ static void *serve_bare(void *self)
     grpc_call_unref(call);
     grpc_call_details_destroy(&details);
     grpc_metadata_array_destroy(&metadata);
-    return NULL;
 }
 
 static void send_bare(struct bare *bare)
 {
-    char target[64];
-    (void)snprintf(target, sizeof target, "ipv4:127.0.0.1:%d", bare->port);
+    char target[80];
+    (void)snprintf(target, sizeof target, "ipv4:%s", bare->address);
     grpc_channel_credentials *creds = bare_client_credentials();
     grpc_channel *channel = grpc_channel_create(target, creds, NULL);
     grpc_channel_credentials_release(creds);
@@ -418,40 +540,62 @@ static void drain_queue(grpc_completion_queue *cq)
     grpc_completion_queue_destroy(cq);
 }
 
-static double bare_grpc(const uint8_t *chunk, size_t chunk_bytes, uint64_t bytes)
+static int serve_bare(void)
 {
-    struct bare bare = {.chunk = chunk, .chunk_bytes = chunk_bytes, .count = bytes / chunk_bytes};
-    pthread_t thread;
+    struct bare bare = {0};
+    char address[64];
+    keep_heap();
     grpc_init();
     bare.server_cq = grpc_completion_queue_create_for_next(NULL);
-    bare.client_cq = grpc_completion_queue_create_for_next(NULL);
     bare.server = grpc_server_create(NULL, NULL);
     grpc_server_register_completion_queue(bare.server, bare.server_cq, NULL);
     grpc_server_credentials *creds = bare_server_credentials();
-    bare.port = grpc_server_add_http2_port(bare.server, "127.0.0.1:0", creds);
+    const int port = grpc_server_add_http2_port(bare.server, "127.0.0.1:0", creds);
     grpc_server_credentials_release(creds);
     grpc_server_start(bare.server);
-    if (pthread_create(&thread, NULL, serve_bare, &bare) != 0)
-        fail_with("cannot start a thread", NULL);
-    const rs_ns start = rs_time_monotonic();
-    send_bare(&bare);
-    (void)pthread_join(thread, NULL);
-    const double seconds = seconds_since(start);
+    (void)snprintf(address, sizeof address, "127.0.0.1:%d", port);
+    const double before_s = cpu_s();
+    say_address(address);
+    receive_bare(&bare);
+    say_end(cpu_s() - before_s, bare.received);
     grpc_server_shutdown_and_notify(bare.server, bare.server_cq, &bare);
     (void)wait_event(bare.server_cq);
     grpc_server_destroy(bare.server);
     drain_queue(bare.server_cq);
+    grpc_shutdown();
+    return 0;
+}
+
+static struct turn bare_grpc(const char *dir, const uint8_t *chunk, size_t chunk_bytes,
+                             uint64_t bytes)
+{
+    struct receiver receiver;
+    struct turn turn;
+    start_receiver(&receiver, "serve-bare", dir);
+    struct bare bare = {.chunk = chunk,
+                        .chunk_bytes = chunk_bytes,
+                        .count = bytes / chunk_bytes,
+                        .address = receiver.address};
+    grpc_init();
+    bare.client_cq = grpc_completion_queue_create_for_next(NULL);
+    const double before_s = cpu_s();
+    const rs_ns start = rs_time_monotonic();
+    send_bare(&bare);
+    turn.wall_s = seconds_since(start);
+    turn.send_cpu_s = cpu_s() - before_s;
     drain_queue(bare.client_cq);
     grpc_shutdown();
-    if (bare.received != bare.count * chunk_bytes)
+    uint64_t received = 0;
+    turn.receive_cpu_s = end_receiver(&receiver, &received);
+    if (received != bare.count * chunk_bytes)
         fail_with("the bare server did not get everything", NULL);
-    return (double)bare.received / seconds / 1e6;
+    return turn;
 }
 
 /* ---- ours -------------------------------------------------------------------------------------------------- */
 
 struct ours {
-    struct rs_loop *server_loop, *client_loop;
+    struct rs_loop *loop;
     struct rs_server *server;
     struct rs_store *store;
     struct rs_address address;
@@ -511,25 +655,75 @@ journal_list(void *self, bool (*visit)(void *visitor, const struct rs_coord_capt
     return RS_OK;
 }
 
-static void *serve_ours(void *self)
+static void *watch_for_end(void *self)
 {
     struct ours *ours = self;
-    struct rs_err err = {0};
-    struct rs_grpc_server *listener = NULL;
-    while (!atomic_load(&ours->must_stop))
-        if (rs_server_step(ours->server, rs_time_monotonic() + RS_NS_PER_S / 10, &err) < 0)
-            fail_with("server", &err);
-    (void)listener;
+    wait_for_end();
+    atomic_store(&ours->must_stop, true);
+    rs_loop_wake(ours->loop);
     return NULL;
 }
+
+static int serve_ours(const char *dir)
+{
+    struct ours ours = {0};
+    struct rs_err err = {0};
+    struct rs_grpc_server *listener = NULL;
+    pthread_t thread;
+    char data[4300];
+    (void)snprintf(data, sizeof data, "%s/data", dir);
+    if (rs_address_parse("127.0.0.1:0", &ours.address, &err) < 0 ||
+        rs_address_guard(&ours.address, tls.server, !*tls.server, &err) < 0 ||
+        rs_store_open(data, 0, &ours.store, &err) < 0 || rs_grpc_loop_new(&ours.loop, &err) < 0)
+        fail_with("cannot start", &err);
+    const struct rs_server_journal journal = {.name = journal_name,
+                                              .create = journal_create,
+                                              .save = journal_save,
+                                              .facts = journal_facts,
+                                              .find = journal_find,
+                                              .list = journal_list,
+                                              .self = ours.store};
+    const struct rs_server_options options = {
+        .loop = ours.loop, .store = ours.store, .journal = &journal};
+    if (rs_server_new(&options, &ours.server, &err) < 0 ||
+        rs_grpc_server_new(ours.loop, &ours.address, rs_server_accept, ours.server, &listener,
+                           &err) < 0 ||
+        pthread_create(&thread, NULL, watch_for_end, &ours) != 0)
+        fail_with("cannot start", &err);
+    const double before_s = cpu_s();
+    say_address(ours.address.text);
+    while (!atomic_load(&ours.must_stop))
+        if (rs_server_step(ours.server, rs_time_monotonic() + RS_NS_PER_S / 10, &err) < 0)
+            fail_with("server", &err);
+    const double taken_s = cpu_s() - before_s;
+    (void)pthread_join(thread, NULL);
+    rs_grpc_server_stop(listener);
+    while (rs_server_session_count(ours.server) || !rs_grpc_server_is_stopped(listener))
+        if (rs_server_step(ours.server, rs_time_monotonic() + RS_NS_PER_S / 20, &err) < 0)
+            fail_with("server", &err);
+    const struct rs_ingest_stats stats = rs_server_ingest_stats(ours.server);
+    if (stats.repeated || stats.gaps)
+        fail_with("not every chunk was stored once", NULL);
+    fprintf(stderr, "bench_stream: %" PRIu64 " chunks in %" PRIu64 " groups\n", stats.chunks,
+            stats.syncs);
+    say_end(taken_s, stats.bytes);
+    rs_grpc_server_free(&listener);
+    rs_server_free(&ours.server);
+    rs_grpc_loop_free(&ours.loop);
+    rs_store_close(&ours.store);
+    return 0;
+}
+
+struct sender {
+    struct rs_loop *loop;
+    struct rs_address address;
+};
 
 static enum rs_status connect_ours(void *self, const struct rs_link_user *user, void *user_self,
                                    struct rs_link **link_p, struct rs_err *err)
 {
-    const struct ours *ours = self;
-    struct rs_address address = ours->address;
-    (void)snprintf(address.certs, sizeof address.certs, "%s", tls.client);
-    return rs_grpc_connect(ours->client_loop, &address, RS_WIRE_METHOD_STREAM, user, user_self,
+    const struct sender *sender = self;
+    return rs_grpc_connect(sender->loop, &sender->address, RS_WIRE_METHOD_STREAM, user, user_self,
                            link_p, err);
 }
 
@@ -553,76 +747,51 @@ static void fill_spool(struct rs_spool *spool, const uint8_t *chunk, size_t chun
 }
 
 /* From the first connect to the last ack; chunks lie in the spool before. */
-static double our_stream(const char *dir, const uint8_t *chunk, size_t chunk_bytes, uint64_t bytes)
+static struct turn our_stream(const char *dir, const uint8_t *chunk, size_t chunk_bytes,
+                              uint64_t bytes)
 {
-    struct ours ours = {0};
+    struct receiver receiver;
+    struct turn turn;
+    struct sender sender = {0};
     struct rs_err err = {0};
-    struct rs_grpc_server *listener = NULL;
     struct rs_spool *spool = NULL;
     struct rs_uplink *uplink = NULL;
-    pthread_t thread;
-    char data[4300];
     char spool_dir[4300];
-    (void)snprintf(data, sizeof data, "%s/data", dir);
     (void)snprintf(spool_dir, sizeof spool_dir, "%s/spool", dir);
     const uint64_t count = bytes / chunk_bytes;
     const struct rs_spool_options spool_options = {.budget_bytes = 2 * bytes + ((uint64_t)1 << 28)};
-    if (rs_address_parse("127.0.0.1:0", &ours.address, &err) < 0 ||
-        rs_address_guard(&ours.address, tls.server, !*tls.server, &err) < 0 ||
-        rs_store_open(data, 0, &ours.store, &err) < 0 ||
+    start_receiver(&receiver, "serve-ours", dir);
+    if (rs_address_parse(receiver.address, &sender.address, &err) < 0 ||
+        rs_address_guard(&sender.address, tls.client, !*tls.client, &err) < 0 ||
         rs_spool_open(spool_dir, &spool_options, &spool, &err) < 0 ||
-        rs_grpc_loop_new(&ours.server_loop, &err) < 0 ||
-        rs_grpc_loop_new(&ours.client_loop, &err) < 0)
-        fail_with("cannot start", &err);
-    const struct rs_server_journal journal = {.name = journal_name,
-                                              .create = journal_create,
-                                              .save = journal_save,
-                                              .facts = journal_facts,
-                                              .find = journal_find,
-                                              .list = journal_list,
-                                              .self = ours.store};
-    const struct rs_server_options server_options = {
-        .loop = ours.server_loop, .store = ours.store, .journal = &journal};
-    if (rs_server_new(&server_options, &ours.server, &err) < 0 ||
-        rs_grpc_server_new(ours.server_loop, &ours.address, rs_server_accept, ours.server,
-                           &listener, &err) < 0)
+        rs_grpc_loop_new(&sender.loop, &err) < 0)
         fail_with("cannot start", &err);
     fill_spool(spool, chunk, chunk_bytes, count);
     const struct rs_uplink_options options = {.spool = spool,
-                                              .loop = ours.client_loop,
+                                              .loop = sender.loop,
                                               .connect = connect_ours,
-                                              .connect_self = &ours,
+                                              .connect_self = &sender,
                                               .node = "bench"};
-    if (rs_uplink_new(&options, &uplink, &err) < 0 ||
-        pthread_create(&thread, NULL, serve_ours, &ours) != 0)
+    if (rs_uplink_new(&options, &uplink, &err) < 0)
         fail_with("cannot start", &err);
     sync(); /* what the spool wrote is not ours to wait for */
+    const double before_s = cpu_s();
     const rs_ns start = rs_time_monotonic();
     while (rs_spool_stats(spool).waiting_chunks)
         rs_uplink_step(uplink, rs_time_monotonic() + RS_NS_PER_S / 10);
-    const double seconds = seconds_since(start);
+    turn.wall_s = seconds_since(start);
+    turn.send_cpu_s = cpu_s() - before_s;
     rs_uplink_close(uplink);
     while (!rs_uplink_is_closed(uplink))
         rs_uplink_step(uplink, rs_time_monotonic() + RS_NS_PER_S / 10);
-    atomic_store(&ours.must_stop, true);
-    (void)pthread_join(thread, NULL);
-    rs_grpc_server_stop(listener);
-    while (rs_server_session_count(ours.server) || !rs_grpc_server_is_stopped(listener))
-        if (rs_server_step(ours.server, rs_time_monotonic() + RS_NS_PER_S / 20, &err) < 0)
-            fail_with("server", &err);
-    const struct rs_ingest_stats stats = rs_server_ingest_stats(ours.server);
-    if (stats.chunks != count || stats.repeated || stats.gaps)
+    uint64_t received = 0;
+    turn.receive_cpu_s = end_receiver(&receiver, &received);
+    if (received != count * chunk_bytes)
         fail_with("not every chunk was stored once", NULL);
-    fprintf(stderr, "bench_stream: %" PRIu64 " chunks in %" PRIu64 " groups\n", stats.chunks,
-            stats.syncs);
-    rs_grpc_server_free(&listener);
-    rs_server_free(&ours.server);
     rs_uplink_free(&uplink);
-    rs_grpc_loop_free(&ours.client_loop);
-    rs_grpc_loop_free(&ours.server_loop);
+    rs_grpc_loop_free(&sender.loop);
     rs_spool_close(&spool);
-    rs_store_close(&ours.store);
-    return (double)(count * chunk_bytes) / seconds / 1e6;
+    return turn;
 }
 
 /* ---- main -------------------------------------------------------------------------------------------------- */
@@ -665,64 +834,96 @@ static struct rs_buf make_chunk(size_t bytes)
     return kept.buf;
 }
 
-enum { ROUNDS = 3 };
+enum { ROUNDS_MAX = 99 };
 
-static int by_speed(const void *left, const void *right)
+static int by_size(const void *left, const void *right)
 {
     const double a = *(const double *)left;
     const double b = *(const double *)right;
     return (a > b) - (a < b);
 }
 
-static double middle(double turns[ROUNDS])
+static double middle(double *turns, size_t count)
 {
-    qsort(turns, ROUNDS, sizeof *turns, by_speed);
-    return turns[ROUNDS / 2];
+    qsort(turns, count, sizeof *turns, by_size);
+    return turns[count / 2];
 }
 
-static int bench(const char *dir, uint64_t bytes, size_t chunk_bytes, bool has_tls)
+/* Of some rounds: what each took. */
+struct rounds {
+    size_t count;
+    double MBps[ROUNDS_MAX], send_s[ROUNDS_MAX], receive_s[ROUNDS_MAX]; /* the latter per GB */
+};
+
+static void add_round(struct rounds *rounds, const struct turn *turn, uint64_t bytes)
 {
+    const double GB = (double)bytes / 1e9;
+    rounds->MBps[rounds->count] = GB * 1e3 / turn->wall_s;
+    rounds->send_s[rounds->count] = turn->send_cpu_s / GB;
+    rounds->receive_s[rounds->count++] = turn->receive_cpu_s / GB;
+}
+
+static void remove_folder(const char *dir)
+{
+    char command[4300];
+    (void)snprintf(command, sizeof command, "rm -rf '%s'", dir);
+    if (system(command) != 0)
+        fail_with("cannot remove a folder", NULL);
+}
+
+static void one_round(const char *own, int round, struct rs_view chunk, uint64_t bytes,
+                      struct rounds of[3])
+{
+    char dir[4200];
+    (void)snprintf(dir, sizeof dir, "%s/%d", own, round);
+    if (mkdir(dir, 0700) < 0)
+        fail_with("cannot make a folder", NULL);
+    bytes -= bytes % chunk.length;
+    struct turn turn = bare_append(dir, chunk.data, chunk.length, bytes);
+    add_round(&of[0], &turn, bytes);
+    turn = bare_grpc(dir, chunk.data, chunk.length, bytes);
+    add_round(&of[1], &turn, bytes);
+    turn = our_stream(dir, chunk.data, chunk.length, bytes);
+    add_round(&of[2], &turn, bytes);
+    fprintf(
+        stderr,
+        "bench_stream: append %.0f, grpc %.0f, ours %.0f MB/s; CPU s per GB, sent and received: "
+        "grpc %.3f %.3f, ours %.3f %.3f\n",
+        of[0].MBps[round], of[1].MBps[round], of[2].MBps[round], of[1].send_s[round],
+        of[1].receive_s[round], of[2].send_s[round], of[2].receive_s[round]);
+    remove_folder(dir);
+}
+
+static int bench(const char *dir, uint64_t bytes, size_t chunk_bytes, bool has_tls, size_t count)
+{
+    static struct rounds of[3];
     char own[4096];
     (void)snprintf(own, sizeof own, "%s/bench-stream-XXXXXX", dir);
     if (!mkdtemp(own))
         fail_with("cannot make a folder", NULL);
     if (has_tls)
         make_certificates(own);
+    keep_heap();
     struct rs_buf chunk = make_chunk(chunk_bytes);
     (void)bare_append(own, chunk.data, chunk.length, bytes / 4); /* the disk's own warm-up */
-    /* Others use this machine, too: three turns of each, one after the other, and the middle one counts. */
-    double turns[3][ROUNDS];
-    for (int round = 0; round < ROUNDS; round++) {
-        char turn[4200];
-        (void)snprintf(turn, sizeof turn, "%s/%d", own, round);
-        if (mkdir(turn, 0700) < 0)
-            fail_with("cannot make a folder", NULL);
-        turns[0][round] = bare_append(turn, chunk.data, chunk.length, bytes);
-        turns[1][round] = bare_grpc(chunk.data, chunk.length, bytes);
-        turns[2][round] = our_stream(turn, chunk.data, chunk.length, bytes);
-        fprintf(stderr, "bench_stream: append %.0f, grpc %.0f, ours %.0f MB/s\n", turns[0][round],
-                turns[1][round], turns[2][round]);
-        char command[4300];
-        (void)snprintf(command, sizeof command, "rm -rf '%s'", turn);
-        if (system(command) != 0)
-            fail_with("cannot remove a folder", NULL);
-    }
-    const double append = middle(turns[0]);
-    const double grpc = middle(turns[1]);
-    const double ours = middle(turns[2]);
+    /* Others use this machine, too: some turns of each, one after the other, and the middle one counts. */
+    for (size_t round = 0; round < count; round++)
+        one_round(own, (int)round, rs_view_of(chunk.data, chunk.length), bytes, of);
+    const double append = middle(of[0].MBps, count);
+    const double grpc = middle(of[1].MBps, count);
+    const double ours = middle(of[2].MBps, count);
     const double least = append < grpc ? append : grpc;
     printf("{\"bench\": \"stream\", \"tls\": %s, \"chunk_bytes\": %zu, \"bytes\": %" PRIu64
-           ", \"append_sync16_MBps\": %.0f, \"grpc_MBps\": %.0f, \"ours_MBps\": %.0f, "
-           "\"ratio\": %.2f, \"aim\": 0.60}\n",
-           has_tls ? "true" : "false", chunk.length, bytes, append, grpc, ours, ours / least);
-    for (size_t i = 0; has_tls && i < 2; i++) {
-        rs_trust_texts_fini(&tls.texts[i]);
-        rs_trust_close(&tls.trusts[i]);
-    }
+           ", \"rounds\": %zu, \"append_sync16_MBps\": %.0f, \"grpc_MBps\": %.0f, \"ours_MBps\": "
+           "%.0f, \"ratio\": %.2f, \"aim\": 0.60, \"append_s_per_GB\": %.3f, "
+           "\"grpc_send_s_per_GB\": %.3f, \"grpc_receive_s_per_GB\": %.3f, "
+           "\"ours_send_s_per_GB\": %.3f, \"ours_receive_s_per_GB\": %.3f}\n",
+           has_tls ? "true" : "false", chunk.length, bytes, count, append, grpc, ours, ours / least,
+           middle(of[0].send_s, count), middle(of[1].send_s, count), middle(of[1].receive_s, count),
+           middle(of[2].send_s, count), middle(of[2].receive_s, count));
     rs_buf_fini(&chunk);
-    char command[4200];
-    (void)snprintf(command, sizeof command, "rm -rf '%s'", own);
-    return system(command) == 0 ? 0 : 1;
+    remove_folder(own);
+    return 0;
 }
 
 static uint64_t number_of(const char *text)
@@ -736,14 +937,16 @@ static uint64_t number_of(const char *text)
 
 int main(int argc, char **argv)
 {
-    const bool is_feed = argc > 1 && strcmp(argv[1], "feed") == 0;
+    const char *role = argc > 1 && argv[1][0] != '-' ? argv[1] : "";
+    const bool is_feed = strcmp(role, "feed") == 0;
     const char *dir = ".";
     const char *connect = NULL;
     struct feeder feeder = {.run = "fed", .ranks = 4, .bytes = (uint64_t)64 << 20};
     uint64_t bytes = (uint64_t)1 << 30;
+    uint64_t rounds = 3;
     size_t chunk_bytes = 256 * 1024;
     bool has_tls = false;
-    for (int i = is_feed ? 2 : 1; i + 1 < argc; i += 2) {
+    for (int i = *role ? 2 : 1; i + 1 < argc; i += 2) {
         if (strcmp(argv[i], "--connect") == 0)
             connect = argv[i + 1];
         else if (strcmp(argv[i], "--spool") == 0)
@@ -758,12 +961,24 @@ int main(int argc, char **argv)
             chunk_bytes = (size_t)number_of(argv[i + 1]);
         else if (strcmp(argv[i], "--dir") == 0)
             dir = argv[i + 1];
+        else if (strcmp(argv[i], "--certs") == 0)
+            (void)snprintf(tls.server, sizeof tls.server, "%s", argv[i + 1]);
         else if (strcmp(argv[i], "--tls") == 0)
             has_tls = number_of(argv[i + 1]) != 0;
+        else if (strcmp(argv[i], "--rounds") == 0)
+            rounds = number_of(argv[i + 1]);
         else
             fail_with("unknown option", NULL);
     }
     if (is_feed && (!connect || !feeder.dir || !feeder.ranks))
         fail_with("feed needs --connect and --spool", NULL);
-    return is_feed ? feed(connect, &feeder) : bench(dir, bytes, chunk_bytes, has_tls);
+    if (is_feed)
+        return feed(connect, &feeder);
+    if (strcmp(role, "serve-bare") == 0)
+        return serve_bare();
+    if (strcmp(role, "serve-ours") == 0)
+        return serve_ours(dir);
+    if (*role || !rounds || rounds > ROUNDS_MAX)
+        fail_with("--rounds is 1 to 99", NULL);
+    return bench(dir, bytes, chunk_bytes, has_tls, (size_t)rounds);
 }
