@@ -212,9 +212,11 @@ static uint32_t body_crc(const struct rs_ingest_job *job)
     return crc;
 }
 
-/* Nothing is decoded, but what is acknowledged is what was sealed. */
+/* Nothing is decoded, but what is acknowledged is what was sealed. The record's checksum is joined from the two of the chunk, so
+ * that its bytes are read once, and what changes in memory behind this is found when it is read. */
 static enum rs_status check_chunk(const struct rs_ingest_job *job, struct rs_loss *loss,
-                                  bool *has_events_p, struct rs_err *err)
+                                  struct rs_store_chunk *chunk, bool *has_events_p,
+                                  struct rs_err *err)
 {
     if (job->flags & ~(unsigned)RS_ENVELOPE_KNOWN)
         return rs_err_set(err, RS_FORMAT, "a chunk came with unknown flags %x", job->flags);
@@ -230,6 +232,11 @@ static enum rs_status check_chunk(const struct rs_ingest_job *job, struct rs_los
     if (status == RS_OK && header.body_crc != body_crc(job))
         return rs_err_set(err, RS_FORMAT, "the checksum of a chunk is wrong");
     *has_events_p = status == RS_OK && header.kind == RS_CHUNK_EVENTS;
+    if (status == RS_OK) {
+        chunk->has_crc = true;
+        chunk->crc = rs_crc32c_join(rs_crc32c(0, head, sizeof head), header.body_crc,
+                                    job->bytes - sizeof head);
+    }
     return status;
 }
 
@@ -250,6 +257,8 @@ static void store_chunk(struct rs_ingest *ingest, struct group *group, struct rs
 {
     struct rs_store_stream *stream = job->stream;
     struct rs_loss loss = {0};
+    struct rs_store_chunk chunk = {
+        .seq = job->seq, .flags = job->flags, .parts = job->parts, .part_count = job->part_count};
     job->wanted_seq = stream->appended_seq + 1;
     if (job->seq <= stream->appended_seq) {
         job->is_repeated = true;
@@ -265,7 +274,7 @@ static void store_chunk(struct rs_ingest *ingest, struct group *group, struct rs
         return;
     }
     bool has_events = false;
-    job->status = check_chunk(job, &loss, &has_events, &job->err);
+    job->status = check_chunk(job, &loss, &chunk, &has_events, &job->err);
     if (job->status < 0) {
         group->stats.refused++;
         return;
@@ -280,8 +289,8 @@ static void store_chunk(struct rs_ingest *ingest, struct group *group, struct rs
             stream->rank, (unsigned long long)first, (unsigned long long)stream->appended_seq);
         return;
     }
-    job->status = rs_store_append(ingest->options.store, stream, job->capture, &job->source,
-                                  job->seq, job->flags, job->parts, job->part_count, &job->err);
+    job->status = rs_store_append(ingest->options.store, stream, job->capture, &job->source, &chunk,
+                                  &job->err);
     if (job->status < 0)
         return;
     job->lost_chunks = loss.chunks;

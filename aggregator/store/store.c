@@ -541,13 +541,12 @@ static enum rs_status report_stream(struct capture_log *log, size_t index,
 
 enum rs_status rs_store_append(struct rs_store *store, struct rs_store_stream *stream,
                                const char *capture, const struct rs_store_source *source,
-                               rs_seq seq, unsigned flags, const struct iovec *parts,
-                               size_t part_count, struct rs_err *err)
+                               const struct rs_store_chunk *chunk, struct rs_err *err)
 {
     RS_ON_THREAD(INGEST);
     struct capture_log *log = NULL;
     size_t index = 0;
-    RS_CHECK(seq > stream->appended_seq);
+    RS_CHECK(chunk->seq > stream->appended_seq);
     RS_CHECK(!*stream->capture || strcmp(stream->capture, capture) == 0);
     enum rs_status status = want_log(store, capture, stream->lane, &log, err);
     if (status < 0)
@@ -561,10 +560,14 @@ enum rs_status rs_store_append(struct rs_store *store, struct rs_store_stream *s
         status = begin_segment(store, log, err);
     if (status == RS_OK)
         status = report_stream(log, index, source, err);
-    const struct rs_reclog_record record = {
-        .kind = RECORD_CHUNK, .flags = (uint16_t)flags, .tag = (uint32_t)index, .seq = seq};
+    const struct rs_reclog_record record = {.kind = RECORD_CHUNK,
+                                            .flags = (uint16_t)chunk->flags,
+                                            .tag = (uint32_t)index,
+                                            .seq = chunk->seq,
+                                            .has_payload_crc = chunk->has_crc,
+                                            .payload_crc = chunk->crc};
     if (status == RS_OK)
-        status = rs_reclog_append(&log->log, &record, parts, part_count, NULL, err);
+        status = rs_reclog_append(&log->log, &record, chunk->parts, chunk->part_count, NULL, err);
     if (status < 0)
         return status;
     if (log->log.length - log->log.pushed >= PUSH_BYTES)
@@ -573,7 +576,7 @@ enum rs_status rs_store_append(struct rs_store *store, struct rs_store_stream *s
     if (!stream->is_dirty)
         store->dirty[store->dirty_count++] = stream;
     stream->is_dirty = true;
-    move_on(stream, seq, flags);
+    move_on(stream, chunk->seq, chunk->flags);
     if (!*stream->capture)
         (void)snprintf(stream->capture, sizeof stream->capture, "%s", capture);
     return RS_OK;

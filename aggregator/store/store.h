@@ -162,13 +162,23 @@ RS_MUST_CHECK enum rs_status rs_store_stream(struct rs_store *store, const struc
                                              struct rs_store_stream **stream_p, struct rs_err *err);
 /* The stream begins behind `seq`: what its positions are at least. */
 void rs_store_stream_from(struct rs_store_stream *stream, rs_seq seq);
-/* Appends one chunk to a capture's log. `seq` must be beyond appended_seq (checked: a bug); it is the next one, but for loss
- * records. RS_IO, RS_NOTFOUND (no such capture). */
+/* A chunk's bytes, wherever they lie; lent for the call. */
+struct rs_store_chunk {
+    rs_seq seq;
+    unsigned flags; /* enum rs_envelope_flag */
+    const struct iovec *parts;
+    size_t part_count;
+    bool
+        has_crc; /* `crc` is the CRC-32C of all of it: it is not computed again, and taken on trust */
+    uint32_t crc;
+};
+/* Appends one chunk to a capture's log. Its number must be beyond appended_seq (checked: a bug); it is the next one, but for
+ * loss records. RS_IO, RS_NOTFOUND (no such capture). */
 RS_MUST_CHECK enum rs_status rs_store_append(struct rs_store *store, struct rs_store_stream *stream,
                                              const char *capture,
-                                             const struct rs_store_source *source, rs_seq seq,
-                                             unsigned flags, const struct iovec *parts,
-                                             size_t part_count, struct rs_err *err);
+                                             const struct rs_store_source *source,
+                                             const struct rs_store_chunk *chunk,
+                                             struct rs_err *err);
 /* fdatasync of every log that was appended to; then durable_seq = appended_seq everywhere. After RS_IO nothing
  * that was not durable may be acknowledged any more: stop. No flush may be under way. */
 RS_MUST_CHECK enum rs_status rs_store_sync(struct rs_store *store, struct rs_err *err);

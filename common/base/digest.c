@@ -21,6 +21,8 @@
 #    define RS_HWCAP_CRC32 (1UL << 7)
 #endif
 
+#define POLYNOMIAL 0x82f63b78u
+
 static uint32_t crc_table[8][256];
 static pthread_once_t table_once = PTHREAD_ONCE_INIT;
 
@@ -29,7 +31,7 @@ static void make_table(void)
     for (uint32_t i = 0; i < 256; i++) {
         uint32_t crc = i;
         for (int bit = 0; bit < 8; bit++)
-            crc = (crc >> 1) ^ (crc & 1 ? 0x82f63b78u : 0);
+            crc = (crc >> 1) ^ (crc & 1 ? POLYNOMIAL : 0);
         crc_table[0][i] = crc;
     }
     for (uint32_t i = 0; i < 256; i++)
@@ -155,6 +157,27 @@ uint32_t rs_crc32c(uint32_t crc, const void *data, size_t length)
     crc = ~crc;
     crc = has_machine() ? crc_by_machine(crc, data, length) : crc_by_table(crc, data, length);
     return ~crc;
+}
+
+/* The product of two polynomials modulo that of the sum; as in the sum, the highest bit is x to the power of 0. */
+static uint32_t multiply(uint32_t left, uint32_t right)
+{
+    uint32_t product = 0;
+    for (uint32_t bit = 1u << 31; bit; bit >>= 1) {
+        product ^= left & bit ? right : 0;
+        right = (right >> 1) ^ (right & 1 ? POLYNOMIAL : 0);
+    }
+    return product;
+}
+
+/* Bytes that follow move a sum up by x to the power of 8 each, and what they hold is added. */
+uint32_t rs_crc32c_join(uint32_t first, uint32_t second, size_t second_length)
+{
+    uint32_t square = 1u << (31 - 8);
+    for (; second_length; second_length >>= 1, square = multiply(square, square))
+        if (second_length & 1)
+            first = multiply(first, square);
+    return first ^ second;
 }
 
 static void to_hex(const unsigned char digest[RS_SHA256_BYTES], char hex_p[RS_SHA256_HEX_BYTES])

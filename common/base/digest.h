@@ -13,6 +13,8 @@
 /* CRC-32C (Castagnoli, reflected, as in RFC 3720). Start with 0; feed the last result to go on.
  * Uses the processor's instruction where it has one. */
 uint32_t rs_crc32c(uint32_t crc, const void *data, size_t length);
+/* Of two runs of bytes that follow each other, from the sum of either (each begun with 0): without reading them again. */
+uint32_t rs_crc32c_join(uint32_t first, uint32_t second, size_t second_length);
 
 enum { RS_SHA256_BYTES = 32, RS_SHA256_HEX_BYTES = 65 };
 

@@ -233,11 +233,12 @@ enum rs_status rs_reclog_append(struct rs_reclog *log, const struct rs_reclog_re
     static const uint8_t zeros[8];
     struct iovec pieces[RS_RECLOG_PARTS_MAX + 2];
     uint64_t length = 0;
-    uint32_t crc = 0;
+    uint32_t crc = record->payload_crc;
     for (size_t i = 0; i < part_count; i++) {
         pieces[i + 1] = parts[i];
         length += parts[i].iov_len;
-        crc = rs_crc32c(crc, parts[i].iov_base, parts[i].iov_len);
+        if (!record->has_payload_crc)
+            crc = rs_crc32c(i ? crc : 0, parts[i].iov_base, parts[i].iov_len);
     }
     if (length > RS_RECLOG_PAYLOAD_MAX_BYTES)
         return rs_err_set(err, RS_LIMIT, "a record of %llu bytes is over the limit",

@@ -38,6 +38,9 @@ struct rs_reclog_record {
     uint16_t flags;
     uint32_t tag;
     uint64_t seq;
+    /* append only: the payload's CRC-32C, for who has it already; taken on trust */
+    bool has_payload_crc;
+    uint32_t payload_crc;
 };
 
 struct rs_reclog {

@@ -44,8 +44,9 @@ static void append_held(struct maker *maker, unsigned flags)
     struct iovec part = {maker->held.data, maker->held.length};
     if (!maker->held.length || (maker->limit && maker->seq >= maker->limit))
         return;
-    must(rs_store_append(maker->store, maker->stream, maker->capture, &maker->source, ++maker->seq,
-                         flags, &part, 1, &err),
+    const struct rs_store_chunk chunk = {
+        .seq = ++maker->seq, .flags = flags, .parts = &part, .part_count = 1};
+    must(rs_store_append(maker->store, maker->stream, maker->capture, &maker->source, &chunk, &err),
          "append");
 }
 

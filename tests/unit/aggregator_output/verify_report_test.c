@@ -31,8 +31,9 @@ static void append_held(unsigned flags)
     struct iovec part = {made.held.data, made.held.length};
     if (!made.held.length || ++made.seq == made.left_out)
         return;
-    assert_ok(rs_store_append(made.store, made.stream, made.capture, &source, made.seq, flags,
-                              &part, 1, NULL));
+    const struct rs_store_chunk chunk = {
+        .seq = made.seq, .flags = flags, .parts = &part, .part_count = 1};
+    assert_ok(rs_store_append(made.store, made.stream, made.capture, &source, &chunk, NULL));
 }
 
 static enum rs_status on_chunk(void *self, struct rs_view chunk,

@@ -69,7 +69,9 @@ static void append_to(struct rs_store *store, struct rs_store_stream *stream, co
         void *out;
     } lent = {.in = bytes};
     const struct iovec part = {.iov_base = lent.out, .iov_len = length};
-    assert_ok(rs_store_append(store, stream, capture, &source, seq, flags, &part, 1, NULL));
+    const struct rs_store_chunk chunk = {
+        .seq = seq, .flags = flags, .parts = &part, .part_count = 1};
+    assert_ok(rs_store_append(store, stream, capture, &source, &chunk, NULL));
 }
 
 static void append(struct rs_store *store, uint32_t rank, const char *capture, unsigned flags,

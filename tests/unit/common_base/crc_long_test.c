@@ -40,11 +40,24 @@ static void a_long_buffer_in_two_parts_is_the_whole(void **state)
                          whole);
 }
 
+static void two_sums_joined_are_that_of_both_in_a_row(void **state)
+{
+    (void)state;
+    for (size_t length = 0; length < sizeof bytes; length += length < 70 ? 1 : 3331) {
+        const uint32_t whole = rs_crc32c(0, bytes, length);
+        for (size_t cut = 0; cut <= length; cut += 1 + length / 60) {
+            const uint32_t second = rs_crc32c(0, bytes + cut, length - cut);
+            assert_int_equal(rs_crc32c_join(rs_crc32c(0, bytes, cut), second, length - cut), whole);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_length_around_the_lanes_is_the_definition),
         cmocka_unit_test(a_long_buffer_in_two_parts_is_the_whole),
+        cmocka_unit_test(two_sums_joined_are_that_of_both_in_a_row),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

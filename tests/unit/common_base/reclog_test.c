@@ -3,6 +3,7 @@
 #include "common/base/reclog.h"
 
 #include "common/base/buf.h"
+#include "common/base/digest.h"
 #include "common/base/file.h"
 #include "tests/support/rs_test.h"
 #include "tests/support/tmp_dir.h"
@@ -77,6 +78,29 @@ static void records_are_read_as_they_were_appended(void **state)
     assert_int_equal(count_records(), 3);
 }
 
+static void a_sum_that_was_given_is_what_is_written(void **state)
+{
+    (void)state;
+    struct rs_reclog log;
+    struct rs_reclog_reader reader;
+    struct rs_reclog_record found;
+    struct rs_view payload;
+    char text[] = "first record";
+    const struct iovec part = {.iov_base = text, .iov_len = strlen(text)};
+    struct rs_reclog_record record = {
+        .kind = 2, .seq = 1, .has_payload_crc = true, .payload_crc = rs_crc32c(0, text, 12)};
+    assert_ok(rs_reclog_create(&log, path, NULL));
+    assert_ok(rs_reclog_append(&log, &record, &part, 1, NULL, NULL));
+    record.payload_crc ^= 1;
+    assert_ok(rs_reclog_append(&log, &record, &part, 1, NULL, NULL));
+    rs_reclog_close(&log);
+    assert_ok(rs_reclog_reader_open(&reader, path, NULL));
+    assert_ok(rs_reclog_next(&reader, RS_RECLOG_CHECK_ALL, &found, &payload, NULL, NULL));
+    assert_status(rs_reclog_next(&reader, RS_RECLOG_CHECK_ALL, &found, &payload, NULL, NULL),
+                  RS_FORMAT);
+    rs_reclog_reader_close(&reader);
+}
+
 static void a_log_is_not_created_over_another(void **state)
 {
     (void)state;
@@ -142,6 +166,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(records_are_read_as_they_were_appended, make_dir,
+                                        remove_dir),
+        cmocka_unit_test_setup_teardown(a_sum_that_was_given_is_what_is_written, make_dir,
                                         remove_dir),
         cmocka_unit_test_setup_teardown(a_log_is_not_created_over_another, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(a_tail_torn_at_any_byte_is_cut_and_a_prefix_remains,
