@@ -132,21 +132,13 @@ struct rs_grpc_server {
     atomic_uint sent_generation; /* of the certificates that gRPC has; 0 none */
 };
 
-/*
- * What the other side may send of a stream before it is read here: two of the largest chunks. gRPC would measure it (its "BDP
- * probe"), and let windows grow until what waits in them leaves the processor's caches: that costs a tenth of both
- * sides' CPU over loopback, with certificates and without. A fixed window carries 40 MB/s over a way of 50 ms, and is all that
- * waits of a link that is not read.
- */
-enum { LOOKAHEAD_BYTES = 2 * RS_WIRE_CHUNK_MAX_BYTES };
-
 #define INT_ARG(name, number)                                                                      \
     {                                                                                              \
         .type = GRPC_ARG_INTEGER, .key = rs_const_cast(name), .value.integer = (number)            \
     }
 #define WINDOW_ARGS                                                                                \
     INT_ARG(GRPC_ARG_HTTP2_BDP_PROBE, 0),                                                          \
-        INT_ARG(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, LOOKAHEAD_BYTES)
+        INT_ARG(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, RS_GRPC_LOOKAHEAD_BYTES)
 
 static const char *const method_names[METHOD_COUNT] = {RS_WIRE_METHOD_STREAM, RS_WIRE_METHOD_ASK};
 

@@ -2,7 +2,7 @@
 /*
  * The stream from a spool to durable segments: how fast, and a collector of made-up ranks for tests.
  *
- *   bench_stream [--bytes N] [--chunk N] [--dir DIR] [--tls 1] [--rounds N]
+ *   bench_stream [--bytes N] [--chunk N] [--dir DIR] [--tls 1] [--rounds N] [--own-windows 1]
  *       Two processes over a loopback socket: spool -> uplink -> gRPC -> server -> ingest -> segment, acked. Against
  *       bare gRPC core with the same chunk size, and bare append + fdatasync per 16 chunks in the same
  *       folder, in turns. Prints one JSON line of medians; `ratio` is ours / the smaller of the two, and *_s_per_GB is CPU time of
@@ -13,6 +13,7 @@
  *       work of either side to whichever thread comes first. Both of bare gRPC keep their heap as our loop does
  *       (mallopt). The bare sender sends one and the same block, which stays in the processor's cache, and the
  *       bare receiver drops what it gets unread: no user of gRPC can be faster, and none that sends data is as fast.
+ *       Both have the windows of our links; with --own-windows 1 bare gRPC has those it measures by itself.
  *
  *   bench_stream serve-bare|serve-ours --dir DIR --certs DIR
  *       The receiving side, for the bench: prints where it listens, and at the end its CPU time.
@@ -237,6 +238,8 @@ static int feed(const char *connect, struct feeder *feeder)
 
 /* ---- certificates, for who wants them --------------------------------------------------------------------------- */
 
+static bool has_own_windows; /* bare gRPC: it measures its windows itself */
+
 /* Folders of certificates; empty: plain text. */
 static struct {
     char server[600], client[600];
@@ -307,6 +310,8 @@ static void start_receiver(struct receiver *receiver, const char *role, const ch
                           rs_const_cast(dir),
                           rs_const_cast("--certs"),
                           tls.server,
+                          rs_const_cast("--own-windows"),
+                          rs_const_cast(has_own_windows ? "1" : "0"),
                           NULL};
     if (pipe2(in, O_CLOEXEC) < 0 || pipe2(out, O_CLOEXEC) < 0 ||
         posix_spawn_file_actions_init(&actions) != 0 ||
@@ -437,6 +442,17 @@ static grpc_channel_credentials *bare_client_credentials(void)
 
 /* ---- bare gRPC core: one stream, the server reads and drops, one short answer at the end ---------------------- */
 
+/* As our links have it, or as gRPC has it by itself. */
+static const grpc_channel_args *bare_args(void)
+{
+    static grpc_arg args[] = {{.type = GRPC_ARG_INTEGER, .value.integer = 0},
+                              {.type = GRPC_ARG_INTEGER, .value.integer = RS_GRPC_LOOKAHEAD_BYTES}};
+    static const grpc_channel_args list = {.num_args = 2, .args = args};
+    args[0].key = rs_const_cast(GRPC_ARG_HTTP2_BDP_PROBE);
+    args[1].key = rs_const_cast(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES);
+    return has_own_windows ? NULL : &list;
+}
+
 struct bare {
     grpc_server *server;
     grpc_completion_queue *server_cq, *client_cq;
@@ -495,7 +511,7 @@ static void send_bare(struct bare *bare)
     char target[80];
     (void)snprintf(target, sizeof target, "ipv4:%s", bare->address);
     grpc_channel_credentials *creds = bare_client_credentials();
-    grpc_channel *channel = grpc_channel_create(target, creds, NULL);
+    grpc_channel *channel = grpc_channel_create(target, creds, bare_args());
     grpc_channel_credentials_release(creds);
     grpc_call *call = grpc_channel_create_call(
         channel, NULL, GRPC_PROPAGATE_DEFAULTS, bare->client_cq,
@@ -547,7 +563,7 @@ static int serve_bare(void)
     keep_heap();
     grpc_init();
     bare.server_cq = grpc_completion_queue_create_for_next(NULL);
-    bare.server = grpc_server_create(NULL, NULL);
+    bare.server = grpc_server_create(bare_args(), NULL);
     grpc_server_register_completion_queue(bare.server, bare.server_cq, NULL);
     grpc_server_credentials *creds = bare_server_credentials();
     const int port = grpc_server_add_http2_port(bare.server, "127.0.0.1:0", creds);
@@ -965,6 +981,8 @@ int main(int argc, char **argv)
             (void)snprintf(tls.server, sizeof tls.server, "%s", argv[i + 1]);
         else if (strcmp(argv[i], "--tls") == 0)
             has_tls = number_of(argv[i + 1]) != 0;
+        else if (strcmp(argv[i], "--own-windows") == 0)
+            has_own_windows = number_of(argv[i + 1]) != 0;
         else if (strcmp(argv[i], "--rounds") == 0)
             rounds = number_of(argv[i + 1]);
         else
