@@ -327,6 +327,7 @@ static enum rs_status begin_segment(struct rs_store *store, struct capture_log *
         return status;
     retire_log(store, &log->log);
     log->log = next;
+    log->log.is_reserving = true;
     log->segment++;
     for (size_t i = 0; i < log->stream_count; i++)
         log->is_reported[i] = false;
@@ -462,6 +463,7 @@ static enum rs_status recover_log(struct rs_store *store, struct capture_log *lo
             status = rs_err_set(err, RS_NOMEM, "no memory for a segment");
         if (status == RS_OK && is_newest) {
             status = rs_reclog_open(&log->log, path, &cut, err);
+            log->log.is_reserving = status == RS_OK;
             log->segment = numbers[i];
         }
         if (cut)

@@ -49,6 +49,11 @@ struct rs_reclog {
     uint64_t length; /* bytes of whole records, header included */
     uint64_t pushed; /* the disk was asked to write up to here */
     bool is_broken;  /* a failed append could not be undone: only close is allowed */
+    /* Set by the user behind create or open, for a log that may get long: places on the disk are asked for ahead, as many bytes as
+     * it has, 16 MiB at the most. What is left of them is given back by close, or, after a crash, by the next open. The
+     * file's length is never more than what was appended. */
+    bool is_reserving;
+    uint64_t reserved; /* there are places up to here; UINT64_MAX: none are to be had ahead */
 };
 
 /* Creates the file; RS_EXISTS when it is there. */

@@ -9,6 +9,7 @@
 #include "tests/support/tmp_dir.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 
 static char dir[64];
 static char path[128];
@@ -101,6 +102,62 @@ static void a_sum_that_was_given_is_what_is_written(void **state)
     rs_reclog_reader_close(&reader);
 }
 
+static uint64_t places_of_file(void)
+{
+    struct stat found;
+    assert_int_equal(stat(path, &found), 0);
+    return (uint64_t)found.st_blocks * 512;
+}
+
+static uint64_t length_of_file(void)
+{
+    struct stat found;
+    assert_int_equal(stat(path, &found), 0);
+    return (uint64_t)found.st_size;
+}
+
+/* Appends records of 200 kB until the log is of so many bytes. */
+static void append_long(struct rs_reclog *log, uint64_t until)
+{
+    static uint8_t bytes[200 * 1000];
+    const struct iovec part = {.iov_base = bytes, .iov_len = sizeof bytes};
+    while (log->length < until) {
+        const struct rs_reclog_record record = {.kind = 2, .seq = log->length};
+        assert_ok(rs_reclog_append(log, &record, &part, 1, NULL, NULL));
+    }
+}
+
+static void places_asked_for_ahead_are_given_back(void **state)
+{
+    (void)state;
+    enum { LONG = 6 * 1024 * 1024, SLACK = 300 * 1024 };
+    struct rs_reclog log;
+    uint64_t cut = 1;
+    assert_ok(rs_reclog_create(&log, path, NULL));
+    log.is_reserving = true;
+    append_long(&log, LONG);
+    assert_int_equal(length_of_file(), log.length);
+    assert_ok(rs_reclog_sync(&log, NULL));
+    /* A file system that has no such call takes the records all the same. */
+    const bool has_places = log.reserved != UINT64_MAX;
+    assert_true(!has_places || (log.reserved > log.length && places_of_file() >= log.reserved));
+    /* as after kill -9 */
+    struct rs_reclog again;
+    assert_ok(rs_reclog_open(&again, path, &cut, NULL));
+    assert_int_equal(cut, 0);
+    assert_true(places_of_file() < again.length + SLACK);
+    again.is_reserving = true;
+    append_long(&again, (uint64_t)2 * LONG);
+    assert_true(!has_places || places_of_file() >= again.reserved);
+    const uint64_t length = again.length;
+    rs_reclog_close(&again);
+    assert_int_equal(length_of_file(), length);
+    assert_true(places_of_file() < length + SLACK);
+    log.reserved = 0; /* the dead one's: it does not come back to cut what was appended since */
+    rs_reclog_close(&log);
+    assert_int_equal(length_of_file(), length);
+}
+
 static void a_log_is_not_created_over_another(void **state)
 {
     (void)state;
@@ -168,6 +225,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(records_are_read_as_they_were_appended, make_dir,
                                         remove_dir),
         cmocka_unit_test_setup_teardown(a_sum_that_was_given_is_what_is_written, make_dir,
+                                        remove_dir),
+        cmocka_unit_test_setup_teardown(places_asked_for_ahead_are_given_back, make_dir,
                                         remove_dir),
         cmocka_unit_test_setup_teardown(a_log_is_not_created_over_another, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(a_tail_torn_at_any_byte_is_cut_and_a_prefix_remains,
