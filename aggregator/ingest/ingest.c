@@ -36,6 +36,7 @@ struct rs_ingest {
     /* the worker's own, but for flush_run() while flush_state is ASKED */
     struct rs_store_flush flush;
     struct group flushing; /* the group that is being synced */
+    rs_ns small_at;        /* not before is a small group synced, monotonic; the worker's own */
 };
 
 static void group_init(struct group *group)
@@ -116,6 +117,7 @@ static void begin_flush(struct rs_ingest *ingest, struct group *group)
         report_group(ingest, group, status, &err);
         return;
     }
+    ingest->small_at = rs_time_monotonic() + RS_INGEST_PAUSE_MS * (rs_dur)RS_NS_PER_MS;
     ingest->flushing = *group; /* nothing is added to it any more: its last_p is of no use */
     group_init(group);
     (void)pthread_mutex_lock(&ingest->lock);
@@ -319,13 +321,28 @@ static void do_job(struct rs_ingest *ingest, struct group *group, struct rs_inge
     add_job(group, job);
 }
 
-/* The next job. Waits for one, or for the flush under way, but not when a group waits to be flushed. NULL:
- * neither, or stopping. */
-static struct rs_ingest_job *take_job(struct rs_ingest *ingest, bool may_wait, bool *is_over_p)
+/* Waits for has_work; false: not any longer. Holds lock. */
+static bool wait_for_work(struct rs_ingest *ingest, const struct group *group)
+{
+    if (ingest->is_stopping || ingest->flush_state == FLUSH_DONE)
+        return false;
+    if (!group->first || ingest->flush_state == FLUSH_ASKED) {
+        (void)pthread_cond_wait(&ingest->has_work, &ingest->lock);
+        return true;
+    }
+    const struct timespec until = {.tv_sec = ingest->small_at / RS_NS_PER_S,
+                                   .tv_nsec = ingest->small_at % RS_NS_PER_S};
+    return group->count && rs_time_monotonic() < ingest->small_at &&
+           pthread_cond_timedwait(&ingest->has_work, &ingest->lock, &until) == 0;
+}
+
+/* The next job. Waits for one, for the flush under way, or for company of a small group. NULL: none came, or stopping. */
+static struct rs_ingest_job *take_job(struct rs_ingest *ingest, const struct group *group,
+                                      bool *is_over_p)
 {
     (void)pthread_mutex_lock(&ingest->lock);
-    while (!ingest->first && may_wait && !ingest->is_stopping && ingest->flush_state != FLUSH_DONE)
-        (void)pthread_cond_wait(&ingest->has_work, &ingest->lock);
+    while (!ingest->first && wait_for_work(ingest, group))
+        continue;
     struct rs_ingest_job *job = ingest->first;
     if (job) {
         ingest->first = job->next;
@@ -338,12 +355,18 @@ static struct rs_ingest_job *take_job(struct rs_ingest *ingest, bool may_wait, b
     return job;
 }
 
-static bool is_flushing(struct rs_ingest *ingest)
+/* Whether the group is to be flushed now. `is_last`: nothing follows it for the time being. */
+static bool is_due(struct rs_ingest *ingest, const struct group *group, bool is_last)
 {
     (void)pthread_mutex_lock(&ingest->lock);
-    const bool is_asked = ingest->flush_state == FLUSH_ASKED;
+    const bool is_flushing = ingest->flush_state == FLUSH_ASKED;
     (void)pthread_mutex_unlock(&ingest->lock);
-    return is_asked;
+    if (is_flushing)
+        return group->count >= RS_INGEST_GROUP_MAX ||
+               group->stats.bytes >= RS_INGEST_GROUP_MAX_BYTES;
+    if (group->count >= RS_INGEST_GROUP)
+        return true;
+    return is_last && (!group->count || rs_time_monotonic() >= ingest->small_at);
 }
 
 static void *work(void *self)
@@ -354,12 +377,11 @@ static void *work(void *self)
     bool is_over = false;
     group_init(&group);
     while (!is_over || group.first) {
-        /* While a flush is under way a small group may wait for company: it could not be flushed anyway. */
-        struct rs_ingest_job *job = take_job(ingest, !group.first || is_flushing(ingest), &is_over);
+        struct rs_ingest_job *job = take_job(ingest, &group, &is_over);
         if (job)
             do_job(ingest, &group, job);
         end_flush(ingest, false);
-        if (group.count >= RS_INGEST_GROUP || (!job && !is_flushing(ingest)))
+        if (is_over || is_due(ingest, &group, !job))
             begin_flush(ingest, &group);
     }
     end_flush(ingest, true);
@@ -396,7 +418,11 @@ enum rs_status rs_ingest_start(const struct rs_ingest_options *options, struct r
     ingest->last_p = &ingest->first;
     group_init(&ingest->flushing);
     (void)pthread_mutex_init(&ingest->lock, NULL);
-    (void)pthread_cond_init(&ingest->has_work, NULL);
+    pthread_condattr_t attr;
+    (void)pthread_condattr_init(&attr);
+    (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&ingest->has_work, &attr);
+    (void)pthread_condattr_destroy(&attr);
     (void)pthread_cond_init(&ingest->has_flush, NULL);
     if (pthread_create(&ingest->sync_thread, NULL, sync_work, ingest) != 0) {
         free_ingest(ingest);

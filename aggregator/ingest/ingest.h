@@ -3,10 +3,12 @@
  * Ingest: chunk -> checked -> appended -> durable -> reported. One worker, and one thread that syncs.
  *
  *     server --- job ---> | bounded queue | ---> header check, sequence check, append ---+
- *       ^                                                                              | every 16 chunks, or
+ *       ^                                                                              | 16 chunks and more, or
  *       +---- done(jobs) <------------------------------------------- fdatasync <------+ when the queue is empty
  *
- * While one group is being synced the worker appends the next: the disk waits for nobody. A chunk is told
+ * While one group is being synced the worker appends the next, which grows as long as the disk takes: the disk waits
+ * for nobody. A lone chunk is synced at once, fewer than 16 not sooner than 10 ms behind the group before: an fdatasync, its
+ * wakes and its ack cost as much as the chunk. A chunk is told
  * to be done only after the fdatasync that covers it returned; what server makes of that is the
  * cumulative ack. Chunks are never decoded here, but both checksums are held against the bytes: what is acknowledged
  * can be read. A chunk that is there already falls through quietly. A gap or a chunk that is none is refused with the number
@@ -21,7 +23,14 @@
 
 #include "aggregator/store/store.h"
 
-enum { RS_INGEST_GROUP = 16, RS_INGEST_PARTS_MAX = 48 };
+enum {
+    RS_INGEST_GROUP = 16,    /* chunks that wait for no others */
+    RS_INGEST_PAUSE_MS = 10, /* between the begins of two fdatasyncs, when there are fewer */
+    /* So much may wait for the fdatasync before theirs; then nothing more is appended. */
+    RS_INGEST_GROUP_MAX = 256,
+    RS_INGEST_GROUP_MAX_BYTES = 16 * 1024 * 1024,
+    RS_INGEST_PARTS_MAX = 48,
+};
 
 enum rs_ingest_kind {
     RS_INGEST_OPEN,  /* find a stream: fills `stream`, `durable_seq`, `capture`, `is_ended` */
