@@ -312,6 +312,8 @@ static void do_job(struct rs_ingest *ingest, struct group *group, struct rs_inge
         break;
     case RS_INGEST_CHUNK:
         store_chunk(ingest, group, job);
+        if (ingest->options.spent)
+            ingest->options.spent(ingest->options.self, job);
         break;
     case RS_INGEST_CLOSE:
         finish_group(ingest, group);

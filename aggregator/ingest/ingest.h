@@ -38,7 +38,7 @@ enum rs_ingest_kind {
     RS_INGEST_CLOSE, /* close a capture with `facts` */
 };
 
-/* The payload of a chunk, wherever it lies; released by ingest's user after `done`. */
+/* The payload of a chunk, wherever it lies; released by ingest's user. */
 struct rs_ingest_job {
     struct rs_ingest_job *next;
     enum rs_ingest_kind kind;
@@ -52,7 +52,7 @@ struct rs_ingest_job {
     rs_seq
         first_seq; /* of its first chunk for that capture; 0: behind the newest chunk of the incarnation */
 
-    /* CHUNK: parts lent until done */
+    /* CHUNK: parts lent until spent */
     struct rs_store_stream *stream; /* in: from OPEN */
     const char *capture;
     struct rs_store_source source;
@@ -89,6 +89,9 @@ struct rs_ingest;
 struct rs_ingest_options {
     struct rs_store *store; /* keeps a pointer to it */
     uint64_t queue_bytes;   /* 0: 64 MiB */
+    /* Called on the worker when the bytes of a CHUNK are needed no more, well before it is done: they are in the segment, or
+     * refused. NULL: nobody wants to know. */
+    void (*spent)(void *self, struct rs_ingest_job *job);
     /* Called on the worker with a list (by next) of jobs that are done, in order. */
     void (*done)(void *self, struct rs_ingest_job *jobs);
     void *self;

@@ -48,6 +48,15 @@ void server_job_put(struct rs_server *server, struct chunk_job *job)
     rs_ingest_put(server->ingest, &job->base);
 }
 
+/* On ingest's thread. What waits for the disk holds no memory, and that of the next chunk is still in a cache. */
+static void on_spent(void *self, struct rs_ingest_job *base)
+{
+    struct chunk_job *job = base->self;
+    (void)self;
+    base->part_count = 0;
+    rs_frame_free(&job->frame);
+}
+
 /* On ingest's thread. */
 static void on_done(void *self, struct rs_ingest_job *jobs)
 {
@@ -516,6 +525,7 @@ enum rs_status rs_server_new(const struct rs_server_options *options, struct rs_
     coord_options.heartbeat_ns = server->options.heartbeat_ns;
     const struct rs_ingest_options ingest_options = {.store = options->store,
                                                      .queue_bytes = options->queue_bytes,
+                                                     .spent = on_spent,
                                                      .done = on_done,
                                                      .self = server};
     enum rs_status status = rs_coord_new(&coord_options, &server->coord, err);
