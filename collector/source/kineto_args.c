@@ -20,62 +20,53 @@ enum arg_column {
 };
 
 struct arg_key {
-    const char *text;
-    uint8_t length;
-    uint8_t column; /* enum arg_column */
-    uint16_t has;   /* enum rs_comm_has */
+    const char *text; /* NULL behind the last of a length */
+    uint8_t column;   /* enum arg_column */
+    uint16_t has;     /* enum rs_comm_has */
     uint16_t offset;
 };
 
-#define KEY(text, column, has, offset)                                                             \
-    {                                                                                              \
-        text, sizeof(text) - 1, column, has, offset                                                \
-    }
 #define COMM(member)  offsetof(struct rs_comm, member)
 #define BATCH(member) offsetof(struct rs_batch, member)
 
+enum { ARG_LENGTH_MAX = 25, ARG_SAME_LENGTH_MAX = 4 };
+
 /* By length, so that a key is compared with its equals only. */
-static const struct arg_key arg_keys[] = {
-    KEY("Seq", ARG_COMM_INT, RS_COMM_HAS_SEQ, COMM(seq)),
-    KEY("Rank", ARG_COMM_INT, RS_COMM_HAS_RANK, COMM(rank)),
-    KEY("dtype", ARG_COMM_TEXT, 0, COMM(dtype)),
-    KEY("bytes", ARG_BYTES, 0, 0),
-    KEY("Bytes", ARG_BYTES, 0, 0),
-    KEY("Src Rank", ARG_COMM_INT, RS_COMM_HAS_SRC, COMM(src)),
-    KEY("Dst Rank", ARG_COMM_INT, RS_COMM_HAS_DST, COMM(dst)),
-    KEY("Comms Id", ARG_COMM_ID, RS_COMM_HAS_COMMS_ID, COMM(comms_id)),
-    KEY("finished", ARG_FINISHED, 0, 0),
-    KEY("Group size", ARG_COMM_INT, RS_COMM_HAS_GROUP_SIZE, COMM(group_size)),
-    KEY("Input Dims", ARG_INPUT, 0, BATCH(input_dims)),
-    KEY("Input type", ARG_INPUT, 0, BATCH(input_types)),
-    KEY("correlation", ARG_CORRELATION, 0, 0),
-    KEY("External id", ARG_EXTERNAL_ID, 0, 0),
-    KEY("In msg nelems", ARG_COMM_INT, RS_COMM_HAS_IN_NELEMS, COMM(in_nelems)),
-    KEY("In split size", ARG_COMM_TEXT, 0, COMM(in_split)),
-    KEY("Out msg nelems", ARG_COMM_INT, RS_COMM_HAS_OUT_NELEMS, COMM(out_nelems)),
-    KEY("Out split size", ARG_COMM_TEXT, 0, COMM(out_split)),
-    KEY("Collective name", ARG_COMM_TEXT, 0, COMM(collective)),
-    KEY("Concrete Inputs", ARG_INPUT, 0, BATCH(concrete_inputs)),
-    KEY("Global rank start", ARG_COMM_INT, RS_COMM_HAS_GLOBAL_START, COMM(global_start)),
-    KEY("Global rank stride", ARG_COMM_INT, RS_COMM_HAS_GLOBAL_STRIDE, COMM(global_stride)),
-    KEY("Process Group Name", ARG_COMM_TEXT, 0, COMM(group_name)),
-    KEY("Process Group Ranks", ARG_COMM_TEXT, 0, COMM(group_ranks)),
-    KEY("Process Group Description", ARG_COMM_TEXT, 0, COMM(group_description)),
+static const struct arg_key arg_keys[ARG_LENGTH_MAX + 1][ARG_SAME_LENGTH_MAX] = {
+    [3] = {{"Seq", ARG_COMM_INT, RS_COMM_HAS_SEQ, COMM(seq)}},
+    [4] = {{"Rank", ARG_COMM_INT, RS_COMM_HAS_RANK, COMM(rank)}},
+    [5] = {{"dtype", ARG_COMM_TEXT, 0, COMM(dtype)},
+           {"bytes", ARG_BYTES, 0, 0},
+           {"Bytes", ARG_BYTES, 0, 0}},
+    [8] = {{"Src Rank", ARG_COMM_INT, RS_COMM_HAS_SRC, COMM(src)},
+           {"Dst Rank", ARG_COMM_INT, RS_COMM_HAS_DST, COMM(dst)},
+           {"Comms Id", ARG_COMM_ID, RS_COMM_HAS_COMMS_ID, COMM(comms_id)},
+           {"finished", ARG_FINISHED, 0, 0}},
+    [10] = {{"Group size", ARG_COMM_INT, RS_COMM_HAS_GROUP_SIZE, COMM(group_size)},
+            {"Input Dims", ARG_INPUT, 0, BATCH(input_dims)},
+            {"Input type", ARG_INPUT, 0, BATCH(input_types)}},
+    [11] = {{"correlation", ARG_CORRELATION, 0, 0}, {"External id", ARG_EXTERNAL_ID, 0, 0}},
+    [13] = {{"In msg nelems", ARG_COMM_INT, RS_COMM_HAS_IN_NELEMS, COMM(in_nelems)},
+            {"In split size", ARG_COMM_TEXT, 0, COMM(in_split)}},
+    [14] = {{"Out msg nelems", ARG_COMM_INT, RS_COMM_HAS_OUT_NELEMS, COMM(out_nelems)},
+            {"Out split size", ARG_COMM_TEXT, 0, COMM(out_split)}},
+    [15] = {{"Collective name", ARG_COMM_TEXT, 0, COMM(collective)},
+            {"Concrete Inputs", ARG_INPUT, 0, BATCH(concrete_inputs)}},
+    [17] = {{"Global rank start", ARG_COMM_INT, RS_COMM_HAS_GLOBAL_START, COMM(global_start)}},
+    [18] = {{"Global rank stride", ARG_COMM_INT, RS_COMM_HAS_GLOBAL_STRIDE, COMM(global_stride)},
+            {"Process Group Name", ARG_COMM_TEXT, 0, COMM(group_name)}},
+    [19] = {{"Process Group Ranks", ARG_COMM_TEXT, 0, COMM(group_ranks)}},
+    [25] = {{"Process Group Description", ARG_COMM_TEXT, 0, COMM(group_description)}},
 };
 
-enum { ARG_KEY_COUNT = sizeof arg_keys / sizeof arg_keys[0], ARG_LENGTH_MAX = 25 };
-
-static const struct arg_key *find_key(struct kineto_span key)
+static inline const struct arg_key *find_key(struct kineto_span key)
 {
-    /* bit n: there is a key of length n */
-    static const uint32_t lengths = 1U << 3 | 1U << 4 | 1U << 5 | 1U << 8 | 1U << 10 | 1U << 11 |
-                                    1U << 13 | 1U << 14 | 1U << 15 | 1U << 17 | 1U << 18 |
-                                    1U << 19 | 1U << 25;
-    if (key.length > ARG_LENGTH_MAX || !(lengths >> key.length & 1))
+    if (key.length > ARG_LENGTH_MAX)
         return NULL;
-    for (size_t i = 0; i < ARG_KEY_COUNT && arg_keys[i].length <= key.length; i++) {
-        if (arg_keys[i].length == key.length && same_bytes(arg_keys[i].text, key.text, key.length))
-            return &arg_keys[i];
+    const struct arg_key *keys = arg_keys[key.length];
+    for (size_t i = 0; i < ARG_SAME_LENGTH_MAX && keys[i].text; i++) {
+        if (same_bytes(keys[i].text, key.text, key.length))
+            return &keys[i];
     }
     return NULL;
 }
@@ -278,10 +269,8 @@ static bool take_value(struct arg_walk *walk, const char *text, const char *end)
             quote = kineto_loose_string_end(text + 1, end);
         value_end = quote ? quote + 1 : NULL;
     } else {
-        value_end = text;
-        while ((unsigned char)(*value_end - '-') <= '9' - '-') /* - . / and digits */
-            value_end++;
-        if (value_end == text || *value_end != ',')
+        value_end = scan_number(text);
+        if (value_end == text || (*value_end != ',' && *value_end != '\n'))
             value_end = text_value_end(text, end);
         if (!value_end && *text != '[' && *text != '{')
             value_end = end;
@@ -307,9 +296,8 @@ static const char *next_key(const char *text, const char *end)
     return end;
 }
 
-static enum rs_status take_arg(struct arg_walk *walk)
+static enum rs_status take_arg(struct arg_walk *walk, const struct arg_key *key)
 {
-    const struct arg_key *key = find_key(walk->key);
     walk->is_kept = false;
     if (!walk->value.length)
         return RS_OK;
@@ -321,33 +309,138 @@ static enum rs_status take_arg(struct arg_walk *walk)
     return walk->is_kept || !walk->kineto->is_lossless ? RS_OK : append_member(walk);
 }
 
+/* The member whose key is between the quotes at `open` and `close`. *behind_p: where it ends; `end` when nothing can follow. */
+static enum rs_status take_member(struct arg_walk *walk, const char *open, const char *close,
+                                  const char *end, const char **behind_p)
+{
+    *behind_p = end;
+    walk->key = (struct kineto_span){.text = open + 1, .length = (size_t)(close - open - 1)};
+    const char *text = scan_blanks(close + 1);
+    if (text < end && *text == ':') {
+        text = scan_blanks(text + 1);
+        if (text >= end || !take_value(walk, text, end))
+            return RS_OK;
+        const enum rs_status status = take_arg(walk, find_key(walk->key));
+        if (status != RS_OK)
+            return status;
+        text = walk->value.text + walk->value.length;
+    }
+    *behind_p = text;
+    return RS_OK;
+}
+
+/* The opening quote of the key behind a member that ends at `text`, or `end`. */
+static const char *key_behind(const char *text, const char *end)
+{
+    if (text >= end)
+        return end;
+    const char *key = *text == ',' ? scan_blanks(text + 1) : text;
+    return *key == '"' && key < end ? key : next_key(text, end);
+}
+
+/* ---- with the quotes that the scan for the arguments' end has seen ---- */
+
+struct quote_walk {
+    const char *begin, *end; /* of the arguments */
+    const uint64_t *quotes;
+    size_t block;
+    uint64_t left; /* quotes of the block that are not passed */
+};
+
+/* The next quote; `end` when there is none. */
+static inline const char *next_quote(struct quote_walk *at)
+{
+    while (!at->left) {
+        if ((at->block + 1) * 64 >= (size_t)(at->end - at->begin))
+            return at->end;
+        at->left = at->quotes[++at->block];
+    }
+    const char *quote = at->begin + at->block * 64 + __builtin_ctzll(at->left);
+    at->left &= at->left - 1;
+    return quote < at->end ? quote : at->end;
+}
+
+/* The quote at `text` is the next one. */
+static void go_to_quote(struct quote_walk *at, const char *text)
+{
+    const size_t offset = (size_t)(text - at->begin);
+    at->block = offset / 64;
+    at->left = at->quotes[at->block] >> offset % 64 << offset % 64;
+}
+
+/* Is what stands between a key's closing quote and the next quote a value without strings in it, and does the next quote begin
+ * a key? Then the value is passed over without looking for its end. */
+static inline bool is_plain_between(const char *close, const char *next)
+{
+    if (close[1] != ':')
+        return false;
+    const char *value = scan_blanks(close + 2);
+    if (*value == '[' || *value == '{')
+        return false;
+    const char *last = next - 1;
+    while (*last == ' ' || *last == '\n' || *last == '\r' || *last == '\t')
+        last--;
+    return *last == ',';
+}
+
+/* Reads what take_member() would, member by member. */
+static enum rs_status take_marked(struct arg_walk *walk, const char *text, const char *end)
+{
+    struct quote_walk at = {.begin = text, .end = end, .quotes = walk->kineto->marks.quotes};
+    at.left = at.quotes[0];
+    const char *open = next_quote(&at);
+    if (open != scan_blanks(text))
+        return RS_OK;
+    while (open < end) {
+        const char *close = next_quote(&at);
+        if (close == end)
+            return RS_OK;
+        const char *next = next_quote(&at);
+        const struct kineto_span name = {.text = open + 1, .length = (size_t)(close - open - 1)};
+        const struct arg_key *key = find_key(name);
+        enum rs_status status = RS_OK;
+        if (next < end && is_plain_between(close, next)) {
+            walk->key = name;
+            if (key && !take_value(walk, scan_blanks(close + 2), end))
+                return RS_OK;
+            if (key)
+                status = take_arg(walk, key);
+        } else if (next < end) {
+            const char *behind;
+            status = take_member(walk, open, close, end, &behind);
+            next = key_behind(behind, end);
+            if (next < end) {
+                go_to_quote(&at, next);
+                next = next_quote(&at);
+            }
+        } else if (key) { /* no key without a quote */
+            status = take_member(walk, open, close, end, &next);
+            next = end;
+        }
+        if (status != RS_OK)
+            return status;
+        open = next;
+    }
+    return RS_OK;
+}
+
 enum rs_status kineto_args(struct kineto *kineto, const struct kineto_row *row, size_t at)
 {
     struct arg_walk walk = {.kineto = kineto, .at = at};
     const char *end = row->args.text + row->args.length;
+    if (row->has_marks && !kineto->is_lossless)
+        return take_marked(&walk, row->args.text, end);
     const char *text = scan_blanks(row->args.text);
-    while (text < end && *text == '"') {
+    enum rs_status status = RS_OK;
+    while (status == RS_OK && text < end && *text == '"') {
         bool has_escape = false;
         const char *quote = scan_string_end(text + 1, end, &has_escape);
         if (!quote)
             break;
-        walk.key = (struct kineto_span){.text = text + 1, .length = (size_t)(quote - text - 1)};
-        text = scan_blanks(quote + 1);
-        if (text >= end)
-            break;
-        if (*text == ':') {
-            text = scan_blanks(text + 1);
-            if (text >= end || !take_value(&walk, text, end))
-                break;
-            const enum rs_status status = take_arg(&walk);
-            if (status != RS_OK)
-                return status;
-            text = walk.value.text + walk.value.length;
-        }
-        const char *key = *text == ',' ? scan_blanks(text + 1) : text;
-        text = *key == '"' && key < end ? key : next_key(text, end);
+        status = take_member(&walk, text, quote, end, &text);
+        text = key_behind(text, end);
     }
-    return RS_OK;
+    return status;
 }
 
 /* `"key": text`, after a comma when it is not the first behind the line break. */

@@ -464,6 +464,12 @@ static bool may_matter(const struct kineto *kineto, const struct kineto_row *row
            has_prefix(row->name, "gloo:") || has_prefix(row->name, "nccl:");
 }
 
+/* "args": {} */
+static bool has_no_argument(const struct kineto_row *row)
+{
+    return row->args.text && scan_blanks(row->args.text) == row->args.text + row->args.length;
+}
+
 /* Fills batch row `at`. On failure the row is half there: the reading ends. */
 static enum rs_status emit_row(struct kineto *kineto, const struct kineto_row *row, size_t at)
 {
@@ -495,8 +501,7 @@ static enum rs_status emit_row(struct kineto *kineto, const struct kineto_row *r
         note_unknown(kineto, row->category->text);
         kineto->rows_foreign += row->has_name && may_matter(kineto, row, at);
     }
-    is_odd |= row->args.text && scan_blanks(row->args.text) == row->args.text + row->args.length;
-    if (status == RS_OK && kineto->is_lossless && is_odd)
+    if (status == RS_OK && kineto->is_lossless && (is_odd || has_no_argument(row)))
         status = kineto_others(kineto, row, at);
     return status;
 }

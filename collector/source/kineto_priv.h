@@ -33,6 +33,7 @@ enum {
     KINETO_BAD_ROWS_TRUSTED = 16,        /* so many bad rows, and a row without an end in */
     KINETO_SUSPICIOUS_BYTES = 16 * 1024, /* so many bytes is taken for bad at once */
     KINETO_CATEGORIES = 64, /* slots for categories of one file; more are interned each time */
+    KINETO_CATEGORY_SLOTS = 16,
     KINETO_NAME_CACHE = 512,
     KINETO_LANE_CACHE = 64,
 };
@@ -68,6 +69,7 @@ struct kineto {
     struct rs_source_stream *stream;
     struct rs_sink sink;
     scan_close_fn *close;
+    struct scan_marks marks; /* of the arguments parsed last */
 
     struct input input;
     char *window; /* capacity + SCAN_PADDING bytes */
@@ -82,7 +84,9 @@ struct kineto {
     struct rs_buf metadata; /* lossless: top-level members as JSON text */
     struct kineto_category categories[KINETO_CATEGORIES];
     size_t category_count;
-    struct kineto_category spare_category; /* when the table is full */
+    const struct kineto_category
+        *category_slots[KINETO_CATEGORY_SLOTS]; /* kineto_row.c: by their first bytes */
+    struct kineto_category spare_category;      /* when the table is full */
     struct kineto_name_slot names[KINETO_NAME_CACHE];
     struct kineto_lane_slot lanes[KINETO_LANE_CACHE];
 
@@ -198,6 +202,14 @@ static inline bool same_bytes(const char *a, const char *b, size_t length)
         memcpy(&one_end, a + length - 8, sizeof one_end);
         memcpy(&two_end, b + length - 8, sizeof two_end);
         return one == two && one_end == two_end;
+    }
+    if (length >= 4) {
+        uint32_t head, other_head, tail, other_tail;
+        memcpy(&head, a, sizeof head);
+        memcpy(&other_head, b, sizeof other_head);
+        memcpy(&tail, a + length - 4, sizeof tail);
+        memcpy(&other_tail, b + length - 4, sizeof other_tail);
+        return head == other_head && tail == other_tail;
     }
     while (length && *a == *b) {
         length--;

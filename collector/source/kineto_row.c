@@ -3,8 +3,8 @@
  * One row of traceEvents: {"ph": "X", "cat": "kernel", "name": "...", "pid": 0, "tid": 7, "ts": ...,
  * "dur": ..., "args": {...}}, members in any order, blanks or none.
  *
- * The hot loop of the reader. A member is told by the four bytes behind its opening quote; arguments are passed
- * over with vectors and looked into later, if at all. A row that nobody wants is left as soon as
+ * The hot loop of the reader. What every row begins with in Kineto's own layout is taken on a short way (take_head()); behind it a member
+ * is told by the four bytes behind its opening quote. Arguments are passed over with vectors and looked into later, if at all. A row that nobody wants is left as soon as
  * its phase and category say so.
  */
 #include "collector/source/kineto_priv.h"
@@ -45,6 +45,34 @@ static inline bool string_value(const struct kineto *kineto, const char *value,
     return true;
 }
 
+static inline bool is_of_no_use(const struct kineto *kineto, const struct kineto_row *row)
+{
+    if (kineto->is_lossless || !row->phase)
+        return false;
+    return (row->phase != 'X' && !kineto_is_half(row)) ||
+           (row->category && !row->category->is_wanted);
+}
+
+bool kineto_row_is_unwanted(const struct kineto *kineto, const struct kineto_row *row)
+{
+    return is_of_no_use(kineto, row);
+}
+
+/* Behind phase and category, which alone tell. */
+static inline void judge(const struct kineto *kineto, struct kineto_row *row)
+{
+    row->is_unwanted = !kineto->probe_left && is_of_no_use(kineto, row);
+}
+
+/* Where a category that begins so is remembered. The padding makes reading past a short one harmless. */
+static inline size_t category_slot(const char *text)
+{
+    uint64_t head;
+    memcpy(&head, text, sizeof head);
+    return (head * 0x9e3779b97f4a7c15U) >> 60;
+}
+_Static_assert(KINETO_CATEGORY_SLOTS == 1 << (64 - 60), "the slot is the top bits of the product");
+
 /* Each member function: behind its value, or NULL when the text is not what it should be (or ends). */
 static inline const char *take_category(struct kineto *kineto, const char *value,
                                         struct kineto_row *row)
@@ -53,8 +81,17 @@ static inline const char *take_category(struct kineto *kineto, const char *value
     bool has_escape = false;
     if (!string_value(kineto, value, &span, &has_escape) || has_escape)
         return NULL;
-    row->category = kineto_category_of(kineto, span.text, span.length);
-    return row->category ? span.text + span.length + 1 : NULL;
+    const struct kineto_category **slot = &kineto->category_slots[category_slot(span.text)];
+    const struct kineto_category *known = *slot;
+    if (!known || known->text.length != span.length ||
+        !same_bytes(known->text.text, span.text, span.length)) {
+        known = kineto_category_of(kineto, span.text, span.length);
+        if (known != &kineto->spare_category)
+            *slot = known;
+    }
+    row->category = known;
+    judge(kineto, row);
+    return known ? span.text + span.length + 1 : NULL;
 }
 
 static inline const char *take_name(struct kineto *kineto, const char *value,
@@ -65,10 +102,19 @@ static inline const char *take_name(struct kineto *kineto, const char *value,
     return row->has_name ? row->name.text + row->name.length + 1 : NULL;
 }
 
+/* Member by member: copied as a whole it would be loaded wider than it was stored, which a processor waits for. */
+static inline void clear_id(struct kineto_id *id)
+{
+    id->value = KINETO_NO_ID;
+    id->text.text = NULL;
+    id->text.length = 0;
+    id->has_escape = false;
+}
+
 static inline const char *take_id(const struct kineto *kineto, const char *value,
                                   struct kineto_id *id)
 {
-    *id = (struct kineto_id){.value = KINETO_NO_ID};
+    clear_id(id);
     if (*value == '"') {
         const bool is_string = string_value(kineto, value, &id->text, &id->has_escape);
         return is_string ? id->text.text + id->text.length + 1 : NULL;
@@ -103,22 +149,31 @@ static inline const char *take_args(struct kineto *kineto, const char *value,
     if (*value != '{')
         return NULL;
     struct scan_close close;
-    if (kineto->close(value + 1, kineto->limit, 1, &close) != SCAN_FOUND)
+    if (kineto->close(value + 1, kineto->limit, 1, &close, &kineto->marks) != SCAN_FOUND)
         return NULL;
+    row->has_marks = kineto->marks.are_known;
     row->args = (struct kineto_span){.text = value + 1, .length = (size_t)(close.end - value - 2)};
     row->has_finished = close.has_finished;
     return close.end;
 }
 
+static inline const char *take_phase(const struct kineto *kineto, const char *value,
+                                     struct kineto_row *row)
+{
+    if (value[0] != '"' || !value[1] || value[2] != '"')
+        return NULL;
+    row->phase = value[1];
+    judge(kineto, row);
+    return value + 3;
+}
+
 /* The members above with blanks between key and colon. NULL: it is none of those, or has an unusual value. */
-static const char *take_spaced(struct kineto_span key, const char *value, struct kineto_row *row)
+static const char *take_spaced(const struct kineto *kineto, struct kineto_span key,
+                               const char *value, struct kineto_row *row)
 {
     if (span_is(key, "ts"))
         return take_time(value, &row->time, &row->time_text, &row->has_time);
-    if (!span_is(key, "ph") || value[0] != '"' || !value[1] || value[2] != '"')
-        return NULL;
-    row->phase = value[1];
-    return value + 3;
+    return span_is(key, "ph") ? take_phase(kineto, value, row) : NULL;
 }
 
 /* A member without a place of its own, or one of the above in an unusual shape. */
@@ -132,7 +187,7 @@ static const char *take_other(struct kineto *kineto, const char *key, struct kin
     const struct kineto_span name = {.text = key, .length = (size_t)(quote - key)};
     if ((span_is(name, "args") && *value == '{') || (span_is(name, "name") && *value == '"'))
         return NULL; /* take_usual() saw that it is cut or broken */
-    const char *end = take_spaced(name, value, row);
+    const char *end = take_spaced(kineto, name, value, row);
     if (end)
         return end;
     end = text_value_end(value, kineto->end);
@@ -162,10 +217,7 @@ static inline const char *take_usual(struct kineto *kineto, const char *key, str
     switch (key4(key)) {
     case KEY4('p', 'h', '"', ':'):
         value = behind_colon(key + 3);
-        if (!value || value[0] != '"' || !value[1] || value[2] != '"')
-            return NULL;
-        row->phase = value[1];
-        return value + 3;
+        return value ? take_phase(kineto, value, row) : NULL;
     case KEY4('c', 'a', 't', '"'):
         value = behind_colon(key + 4);
         return value ? take_category(kineto, value, row) : NULL;
@@ -201,23 +253,49 @@ static inline const char *take_member(struct kineto *kineto, const char *key,
     return end ? end : take_other(kineto, key, row);
 }
 
-/* Inlined into the loop over members, which asks behind each. */
-static inline bool is_of_no_use(const struct kineto *kineto, const struct kineto_row *row)
-{
-    if (kineto->is_lossless || !row->phase)
-        return false;
-    return (row->phase != 'X' && !kineto_is_half(row)) ||
-           (row->category && !row->category->is_wanted);
-}
+/* Behind `text`, when it stands at `at`; else NULL. Not a call: the length is known. */
+#define BEHIND(at, text) (memcmp(at, text, sizeof(text) - 1) == 0 ? (at) + sizeof(text) - 1 : NULL)
 
-bool kineto_row_is_unwanted(const struct kineto *kineto, const struct kineto_row *row)
+/* At the value of this key, when it comes next: on the same line or on one of its own, as Kineto's generations write. */
+static inline const char *next_value(const char *at, const char *same, size_t same_length,
+                                     const char *own, size_t own_length)
 {
-    return is_of_no_use(kineto, row);
+    if (memcmp(at, same, same_length) == 0)
+        return at + same_length;
+    return memcmp(at, own, own_length) == 0 ? at + own_length : NULL;
 }
+#define NEXT_VALUE(at, key)                                                                        \
+    next_value(at, ", \"" key "\": ", sizeof(", \"" key "\": ") - 1,                               \
+               ",\n    \"" key "\": ", sizeof(",\n    \"" key "\": ") - 1)
 
-static inline bool is_unwanted(const struct kineto *kineto, const struct kineto_row *row)
+/*
+ * The members at the row's head in the order and with the blanks that Kineto writes, as far as they are so: what stands where is
+ * known there, and nothing is looked for but the ends of strings and numbers. Behind the last value that was taken; NULL: none was.
+ */
+static inline const char *take_head(struct kineto *kineto, const char *text, struct kineto_row *row)
 {
-    return !kineto->probe_left && is_of_no_use(kineto, row);
+    const char *value = BEHIND(text, "{\n    \"ph\": ");
+    const char *at = value ? take_phase(kineto, value, row) : NULL;
+    const char *last = at;
+    if (!at || row->phase != 'X')
+        return at;
+#define TAKE(key, expression)                                                                      \
+    value = NEXT_VALUE(last, key);                                                                 \
+    at = value ? (expression) : NULL;                                                              \
+    if (!at)                                                                                       \
+        return last;                                                                               \
+    last = at;
+    TAKE("cat", take_category(kineto, value, row))
+    if (row->is_unwanted)
+        return last;
+    TAKE("name", take_name(kineto, value, row))
+    TAKE("pid", take_id(kineto, value, &row->pid))
+    TAKE("tid", take_id(kineto, value, &row->tid))
+    TAKE("ts", take_time(value, &row->time, &row->time_text, &row->has_time))
+    TAKE("dur", take_time(value, &row->duration, &row->duration_text, &row->has_duration))
+    TAKE("args", take_args(kineto, value, row))
+#undef TAKE
+    return last;
 }
 
 /* A brace that ends a row is followed by a comma or the array's end; if not, a name held a quote and a brace. */
@@ -237,7 +315,7 @@ static enum kineto_parse skip_rest(const struct kineto *kineto, const char *text
                                    struct kineto_row *row)
 {
     struct scan_close close;
-    switch (kineto->close(text, kineto->limit, 1, &close)) {
+    switch (kineto->close(text, kineto->limit, 1, &close, NULL)) {
     case SCAN_FOUND:
         return end_row(kineto, close.end, row, PARSE_SKIP);
     case SCAN_MORE:
@@ -255,7 +333,7 @@ static enum kineto_parse why_stopped(const struct kineto *kineto, const char *ke
     if (!key)
         return PARSE_MORE;
     struct scan_close close;
-    return kineto->close(key, kineto->limit, 1, &close) == SCAN_MORE ? PARSE_MORE : PARSE_BAD;
+    return kineto->close(key, kineto->limit, 1, &close, NULL) == SCAN_MORE ? PARSE_MORE : PARSE_BAD;
 }
 
 enum kineto_parse kineto_row_parse(struct kineto *kineto, const char *text, struct kineto_row *row)
@@ -266,28 +344,31 @@ enum kineto_parse kineto_row_parse(struct kineto *kineto, const char *text, stru
     row->begin = text;
     row->phase = 0;
     row->has_name = row->has_finished = row->has_time = row->has_duration = false;
-    row->is_odd = row->name_has_escape = false;
+    row->is_odd = row->name_has_escape = row->is_unwanted = row->has_marks = false;
     row->category = NULL;
-    row->pid = row->tid = (struct kineto_id){.value = KINETO_NO_ID};
+    clear_id(&row->pid);
+    clear_id(&row->tid);
     row->name = row->id = row->args = (struct kineto_span){0};
     row->other_count = 0;
-    const char *at = scan_blanks(text + 1);
-    if (*at == '}')
-        return end_row(kineto, at + 1, row, PARSE_OK);
+    const char *at = take_head(kineto, text, row);
+    const char *key = at ? at : scan_blanks(text + 1);
+    if (*key == '}' && !at)
+        return end_row(kineto, key + 1, row, PARSE_OK);
     for (;;) {
-        const char *key = at;
+        if (at) {
+            at = scan_blanks(at);
+            if (*at == '}')
+                return end_row(kineto, at + 1, row, row->is_unwanted ? PARSE_SKIP : PARSE_OK);
+            if (*at != ',')
+                return at >= kineto->end ? PARSE_MORE : PARSE_BAD;
+            if (row->is_unwanted)
+                return skip_rest(kineto, at, row);
+            key = scan_blanks(at + 1);
+        }
         if (*key != '"')
             return key >= kineto->end ? PARSE_MORE : PARSE_BAD;
         at = take_member(kineto, key + 1, row);
         if (!at)
             return why_stopped(kineto, key);
-        at = scan_blanks(at);
-        if (*at == '}')
-            return end_row(kineto, at + 1, row, is_unwanted(kineto, row) ? PARSE_SKIP : PARSE_OK);
-        if (*at != ',')
-            return at >= kineto->end ? PARSE_MORE : PARSE_BAD;
-        if (is_unwanted(kineto, row))
-            return skip_rest(kineto, at, row);
-        at = scan_blanks(at + 1);
     }
 }

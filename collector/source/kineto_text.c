@@ -3,7 +3,7 @@
  * Numbers and strings of JSON, as Kineto writes them: the innermost loop of reading a trace.
  *
  * Eight bytes are looked at together: how many are digits, and which number these are, takes a handful of multiplications instead of a branch
- * for each digit. Times keep their decimals (text_decimal()), since a double cannot hold ns since 1970. Everything here may read up to 8 bytes
+ * for each digit. Times keep their decimals (text_decimal()), since a double cannot hold ns since 1970. Everything here may read up to 16 bytes
  * behind what it is given, which the buffers that it is used on have; nothing is believed to be valid JSON.
  */
 #include "collector/source/kineto_priv.h"
@@ -46,25 +46,37 @@ static inline uint64_t digits_value(uint64_t bytes, unsigned count)
            32;
 }
 
-static const uint32_t powers_of_10[9] = {1,      10,      100,      1000,     10000,
-                                         100000, 1000000, 10000000, 100000000};
+/* How many of the sixteen bytes from `text` on, from the first on, are digits. */
+static inline unsigned digits_ahead(const char *text)
+{
+#if defined(__SSE2__)
+    const __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)text);
+    const __m128i values = _mm_sub_epi8(bytes, _mm_set1_epi8('0'));
+    const __m128i are_digits = _mm_cmpeq_epi8(_mm_min_epu8(values, _mm_set1_epi8(9)), values);
+    return (unsigned)__builtin_ctz(~(unsigned)_mm_movemask_epi8(are_digits));
+#else
+    const unsigned head = digit_count(load8(text));
+    return head < 8 ? head : 8 + digit_count(load8(text + 8));
+#endif
+}
 
-/* Behind the digits at `text`; their number, or INT64_MAX when it is larger. Reads up to 8 bytes further. */
+/* The number that the 1 to 8 digits at `text` are. */
+static inline uint64_t value_at(const char *text, unsigned count)
+{
+    return digits_value(load8(text), count) & UINT32_MAX;
+}
+
+/* Behind the digits at `text`; their number, or INT64_MAX when it is larger. Reads up to 16 bytes further. */
 static inline const char *digits(const char *text, int64_t *value_p)
 {
-    uint64_t value = 0;
-    for (unsigned turn = 0; turn < 2; turn++) {
-        const uint64_t bytes = load8(text);
-        const unsigned count = digit_count(bytes);
-        if (count)
-            value = value * powers_of_10[count] + (digits_value(bytes, count) & UINT32_MAX);
-        text += count;
-        if (count < 8) {
-            *value_p = (int64_t)value;
-            return text;
-        }
+    const unsigned count = digits_ahead(text);
+    if (count <= 8) {
+        *value_p = count ? (int64_t)value_at(text, count) : 0;
+        return text + count;
     }
-    for (; is_digit(*text); text++) {
+    uint64_t value = value_at(text, count - 8) * 100000000U + value_at(text + count - 8, 8);
+    text += count;
+    for (; count == 16 && is_digit(*text); text++) {
         const unsigned digit = (unsigned)(*text - '0');
         value = value > ((uint64_t)INT64_MAX - digit) / 10 ? INT64_MAX : value * 10 + digit;
     }
@@ -128,8 +140,10 @@ static const char *fraction(const char *text, struct kineto_decimal *decimal)
     const char *at = text + 1;
     const char *first = at;
     decimal->has_fraction = true;
-    if (is_digit(at[0]) && is_digit(at[1]) && is_digit(at[2]) && !is_digit(at[3])) {
-        decimal->thousandths = (at[0] - '0') * 100 + (at[1] - '0') * 10 + (at[2] - '0');
+    const uint64_t bytes = load8(at);
+    if (digit_count(bytes) == 3) {
+        decimal->thousandths =
+            (int32_t)((bytes & 0xff) * 100 + (bytes >> 8 & 0xff) * 10 + (bytes >> 16 & 0xff));
         return at + 3;
     }
     for (; is_digit(*at); at++) {
@@ -141,28 +155,27 @@ static const char *fraction(const char *text, struct kineto_decimal *decimal)
     return at;
 }
 
-const char *text_decimal(const char *text, struct kineto_decimal *decimal_p)
+const char *text_decimal(const char *text, struct kineto_decimal *decimal)
 {
-    struct kineto_decimal decimal = {.is_exact = true};
     const bool is_quoted = *text == '"';
     const char *at = text + is_quoted;
-    if (*at == '-') {
-        decimal.is_negative = true;
-        at++;
-    }
+    decimal->thousandths = 0;
+    decimal->is_negative = *at == '-';
+    decimal->has_fraction = false;
+    decimal->is_exact = !is_quoted;
+    at += decimal->is_negative;
     if (!is_digit(*at))
         return NULL;
     const char *first = at;
-    at = digits(at, &decimal.whole);
+    at = digits(at, &decimal->whole);
     if (*at == '.')
-        at = fraction(at, &decimal);
+        at = fraction(at, decimal);
     if (*at == 'e' || *at == 'E')
-        at = exponent(first, at, &decimal);
+        at = exponent(first, at, decimal);
     if (!at || (is_quoted && *at != '"'))
         return NULL;
-    if (is_quoted || decimal.whole == INT64_MAX)
-        decimal.is_exact = false;
-    *decimal_p = decimal;
+    if (decimal->whole == INT64_MAX)
+        decimal->is_exact = false;
     return at + is_quoted;
 }
 
@@ -170,7 +183,7 @@ bool text_integer(struct kineto_span span, int64_t *value_p)
 {
     if (!span.length || span.length > 24)
         return false;
-    char copy[32] = {0};
+    char copy[48] = {0};
     memcpy(copy, span.text, span.length);
     struct kineto_decimal decimal;
     const char *end = text_decimal(copy, &decimal);
@@ -184,8 +197,12 @@ bool text_plain_unsigned(struct kineto_span span, uint64_t *value_p)
 {
     if (!span.length || span.length > 20 || (span.text[0] == '0' && span.length > 1))
         return false;
-    uint64_t value = 0;
-    for (size_t i = 0; i < span.length; i++) {
+    const uint64_t head = load8(span.text);
+    const unsigned head_length = span.length < 8 ? (unsigned)span.length : 8;
+    if (digit_count(head) < head_length)
+        return false;
+    uint64_t value = digits_value(head, head_length) & UINT32_MAX;
+    for (size_t i = 8; i < span.length; i++) {
         const unsigned digit = (unsigned)(span.text[i] - '0');
         if (digit > 9)
             return false;
@@ -225,7 +242,7 @@ static const char *string_value_end(const char *text, const char *end)
 static const char *nested_value_end(const char *text, const char *end)
 {
     size_t depth = 0;
-    while (text < end) {
+    while ((text = scan_structure(text, end)) < end) {
         const char byte = *text;
         if (byte == '"') {
             text = string_value_end(text, end);
@@ -235,7 +252,7 @@ static const char *nested_value_end(const char *text, const char *end)
         }
         if (byte == '{' || byte == '[')
             depth++;
-        else if ((byte == '}' || byte == ']') && --depth == 0)
+        else if (--depth == 0)
             return text + 1;
         text++;
     }

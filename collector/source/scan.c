@@ -17,9 +17,11 @@ static const char *pass_string(const char *text, const char *end)
 }
 
 enum scan_outcome scan_close_scalar(const char *text, const char *end, unsigned depth,
-                                    struct scan_close *close_p)
+                                    struct scan_close *close_p, struct scan_marks *marks_p)
 {
     bool has_finished = false;
+    if (marks_p)
+        marks_p->are_known = false;
     while (text < end) {
         const char byte = *text++;
         if (byte == '{') {

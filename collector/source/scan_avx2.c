@@ -26,9 +26,9 @@ AVX2 static inline uint64_t prefix_xor(uint64_t bits)
 }
 
 AVX2 enum scan_outcome scan_close_avx2(const char *text, const char *end, unsigned depth,
-                                       struct scan_close *close_p)
+                                       struct scan_close *close_p, struct scan_marks *marks_p)
 {
-    struct scan_state state = {.depth = depth};
+    struct scan_state state = {.depth = depth, .marks = marks_p};
     for (; text < end; text += 64) {
         const __m256i low = _mm256_loadu_si256((const __m256i *)(const void *)text);
         const __m256i high = _mm256_loadu_si256((const __m256i *)(const void *)(text + 32));
@@ -36,6 +36,7 @@ AVX2 enum scan_outcome scan_close_avx2(const char *text, const char *end, unsign
         const uint64_t escape = equal_bits(low, high, '\\');
         if (escape || state.is_escaped)
             quote &= ~scan_escaped_bits(escape, &state.is_escaped);
+        scan_mark(&state, quote, escape);
         const uint64_t in_string = prefix_xor(quote) ^ state.in_string;
         state.in_string = (uint64_t)((int64_t)in_string >> 63);
         const uint64_t opening = quote & in_string;
@@ -51,6 +52,7 @@ AVX2 enum scan_outcome scan_close_avx2(const char *text, const char *end, unsign
                 return SCAN_BAD;
             close_p->end = text + at + 1;
             close_p->has_finished = state.has_finished || scan_finished(text, hits & before);
+            scan_end_marks(&state, marks_p);
             return SCAN_FOUND;
         }
         if (broken)

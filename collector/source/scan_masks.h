@@ -20,7 +20,25 @@ struct scan_state {
     bool has_finished;
     bool quote_last; /* the block before ended with an opening quote */
     unsigned depth;
+    unsigned marked;          /* blocks whose quotes are in the marks */
+    struct scan_marks *marks; /* NULL: nobody needs them, or they cannot be known */
 };
+
+static inline void scan_mark(struct scan_state *state, uint64_t quote, uint64_t escape)
+{
+    if (!state->marks)
+        return;
+    if (escape || state->marked == SCAN_MARKED_BLOCKS)
+        state->marks = NULL;
+    else
+        state->marks->quotes[state->marked++] = quote;
+}
+
+static inline void scan_end_marks(const struct scan_state *state, struct scan_marks *marks_p)
+{
+    if (marks_p)
+        marks_p->are_known = state->marks != NULL;
+}
 
 /* Bits that stand behind an unescaped backslash. Blocks with backslashes are rare: a loop. */
 static inline uint64_t scan_escaped_bits(uint64_t escape, bool *is_escaped_p)

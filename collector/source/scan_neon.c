@@ -30,9 +30,9 @@ static inline uint64_t prefix_xor(uint64_t bits)
 }
 
 enum scan_outcome scan_close_neon(const char *text, const char *end, unsigned depth,
-                                  struct scan_close *close_p)
+                                  struct scan_close *close_p, struct scan_marks *marks_p)
 {
-    struct scan_state state = {.depth = depth};
+    struct scan_state state = {.depth = depth, .marks = marks_p};
     for (; text < end; text += 64) {
         const uint8_t *at_text = (const uint8_t *)text;
         const uint8x16_t bytes[4] = {vld1q_u8(at_text), vld1q_u8(at_text + 16),
@@ -41,6 +41,7 @@ enum scan_outcome scan_close_neon(const char *text, const char *end, unsigned de
         const uint64_t escape = equal_bits(bytes, '\\');
         if (escape || state.is_escaped)
             quote &= ~scan_escaped_bits(escape, &state.is_escaped);
+        scan_mark(&state, quote, escape);
         const uint64_t in_string = prefix_xor(quote) ^ state.in_string;
         state.in_string = (uint64_t)((int64_t)in_string >> 63);
         const uint64_t opening = quote & in_string;
@@ -55,6 +56,7 @@ enum scan_outcome scan_close_neon(const char *text, const char *end, unsigned de
                 return SCAN_BAD;
             close_p->end = text + at + 1;
             close_p->has_finished = state.has_finished || scan_finished(text, hits & before);
+            scan_end_marks(&state, marks_p);
             return SCAN_FOUND;
         }
         if (broken)

@@ -57,7 +57,10 @@ struct kineto_row {
     bool has_name, name_has_escape;
     bool is_odd;       /* something needs its text in `extra` to survive */
     bool has_finished; /* `finished` may stand in the arguments */
+    bool
+        has_marks; /* the reader knows where quotes are in the arguments, until it parses another row */
     bool has_time, has_duration;
+    bool is_unwanted; /* the reader at work has no use for a row of this phase and category */
     const struct kineto_category *category; /* NULL: not there */
     struct kineto_span name;
     struct kineto_id pid, tid;
@@ -79,8 +82,8 @@ RS_MUST_CHECK enum rs_status kineto_rows(const char *path, struct rs_source_stre
                                          kineto_take_fn *take, void *self, struct rs_err *err);
 
 /* All take text that ends with a zero byte at or behind `end`. */
-/* The number at `text`, perhaps in quotes; where it ends, or NULL when there is none. */
-const char *text_decimal(const char *text, struct kineto_decimal *decimal_p);
+/* The number at `text`, perhaps in quotes; where it ends, or NULL when there is none (*decimal says nothing then). */
+const char *text_decimal(const char *text, struct kineto_decimal *decimal);
 /* An integer that is the whole of the span, perhaps in quotes. */
 bool text_integer(struct kineto_span span, int64_t *value_p);
 /* The same without quotes, and written as printf("%lld") would: it survives as a number. */
