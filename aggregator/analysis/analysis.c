@@ -420,11 +420,12 @@ static enum rs_status run(struct join *join)
     return status;
 }
 
-static void find_recording(struct rs_analysis *out)
+struct rs_job_recording rs_analysis_recording(const struct rs_summary *const *summaries,
+                                              size_t count)
 {
-    struct rs_job_recording *most = &out->recording;
-    for (size_t i = 0; i < out->summary_count; i++) {
-        const struct rs_summary *summary = out->summaries[i];
+    struct rs_job_recording most = {.rank_count = 0};
+    for (size_t i = 0; i < count; i++) {
+        const struct rs_summary *summary = summaries[i];
         const struct rs_trace_info *trace = &summary->trace;
         if (!trace->has_time_base || trace->written_ns <= summary->span_end ||
             summary->span_end <= summary->span_start)
@@ -434,12 +435,13 @@ static void find_recording(struct rs_analysis *out)
             __builtin_sub_overflow(trace->written_ns, summary->span_end, &writing) ||
             __builtin_add_overflow(recorded, writing, &whole))
             continue;
-        if (most->rank_count++ == 0 || whole > most->recorded + most->writing) {
-            most->rank = trace->rank;
-            most->recorded = recorded;
-            most->writing = writing;
+        if (most.rank_count++ == 0 || whole > most.recorded + most.writing) {
+            most.rank = trace->rank;
+            most.recorded = recorded;
+            most.writing = writing;
         }
     }
+    return most;
 }
 
 static void count_unfinished(struct rs_analysis *out)
@@ -510,7 +512,7 @@ enum rs_status rs_analysis_new(const struct rs_summary *const *summaries, size_t
         return status;
     }
     count_unfinished(out);
-    find_recording(out);
+    out->recording = rs_analysis_recording(out->summaries, out->summary_count);
     *analysis_p = out;
     return RS_OK;
 }

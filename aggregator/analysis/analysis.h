@@ -165,6 +165,9 @@ RS_MUST_CHECK enum rs_status rs_analysis_new(const struct rs_summary *const *sum
                                              struct rs_analysis **analysis_p, struct rs_err *err);
 void rs_analysis_free(struct rs_analysis **analysis_p);
 
+struct rs_job_recording rs_analysis_recording(const struct rs_summary *const *summaries,
+                                              size_t count);
+
 /* What one operation moved over one directed link, message by message: a send with its recv, or a hop
  * inside a collective. The same messages make rs_job_link. */
 struct rs_job_message {

@@ -142,8 +142,8 @@ static void take_type(struct kept *kept, const char *text)
     static const char *const known[] = {"INTEGER", "INT",   "BIGINT", "TEXT", "REAL",    "NUMERIC",
                                         "DOUBLE",  "FLOAT", "BLOB",   "CHAR", "VARCHAR", "BOOLEAN"};
     static const char key[] = " PRIMARY KEY";
-    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-    const size_t length = text ? strspn(text, letters) : 0;
+    static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+    const size_t length = text ? strspn(text, alphabet) : 0;
     const bool is_key = length && strcasecmp(text + length, key) == 0 && !kept->has_key;
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         if (length == strlen(known[i]) && strncasecmp(text, known[i], length) == 0)

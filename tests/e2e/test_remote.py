@@ -123,7 +123,7 @@ class Remote(unittest.TestCase):
         self.assertEqual(plain.stdout, read(self.local, "report.json").decode())
         # That one was read from the rows that were written when the capture was closed.
         counters = self.run_as(NOBODY, "counters", "--connect", address, "--prometheus").stdout
-        self.assertRegex(counters, r"(?m)^rankscope_documents_reports_of_rows(_total)?(\{.*\})? 1$")
+        self.assertRegex(counters, r"(?m)^rankscope_documents_of_rows(_total)?(\{.*\})? 1$")
 
     def test_nobody_reads_nothing_of_the_disk(self):
         done = self.run_as(NOBODY, "report", self.capture, "--data", self.data)

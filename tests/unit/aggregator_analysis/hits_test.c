@@ -75,9 +75,9 @@ static double chance_of(const char *const ranks[4])
     double z[4 * STEPS_MOST] = {0};
     uint8_t is_hit[4 * STEPS_MOST] = {0};
     for (size_t i = 0; i < panel.n * panel.steps; i++) {
-        const char letter = ranks[i / panel.steps][i % panel.steps];
-        is_hit[i] = letter == 'x';
-        z[i] = letter == '?' ? (double)NAN : is_hit[i];
+        const char mark = ranks[i / panel.steps][i % panel.steps];
+        is_hit[i] = mark == 'x';
+        z[i] = mark == '?' ? (double)NAN : is_hit[i];
     }
     const struct hits hits = {.n = panel.n, .panel = panels, .z = z, .is_hit = is_hit};
     return effect_chance_of_all(&hits, 1, panel.steps);

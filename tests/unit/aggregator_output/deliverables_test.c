@@ -713,6 +713,8 @@ static void what_the_recording_cost_is_said_where_it_is_known(void **state)
     second->span_end = FIXTURE_BASE + 2 * (rs_dur)RS_NS_PER_S;
     first->trace.written_ns = first->span_end + 4 * (rs_dur)RS_NS_PER_S;
     second->trace.written_ns = second->span_end + 7 * (rs_dur)RS_NS_PER_S;
+    job.analysis.recording =
+        rs_analysis_recording(job.analysis.summaries, job.analysis.summary_count);
     text_report(text, sizeof text, (struct rs_output_style){.width = 500});
     assert_contains(text, "Recording took up to 9.00 s,");
     assert_contains(text, "2.00 s were recorded, and the profile was written to its end 7.00 s "
@@ -723,6 +725,8 @@ static void what_the_recording_cost_is_said_where_it_is_known(void **state)
     assert_contains(rs_buf_text(&buf), "\"recorded_ns\": 2000000000,");
     assert_contains(rs_buf_text(&buf), "\"writing_ns\": 7000000000");
     second->trace.written_ns = second->span_end - 1;
+    job.analysis.recording =
+        rs_analysis_recording(job.analysis.summaries, job.analysis.summary_count);
     text_report(text, sizeof text, (struct rs_output_style){.width = 500});
     assert_contains(text, "(rank 0; known of 1 rank).");
     rs_buf_fini(&buf);
