@@ -53,10 +53,16 @@ package_of() {
     echo "${found%%: *}"
 }
 
-# What the loader would load here, what the program opens when it needs it (common/wire/grpc_late.h), and the loader itself.
-late=$(grep -aoE 'libgrpc\.so\.[0-9]+' "$here/rankscope" | sort -u)
-late_path=$(/sbin/ldconfig -p | awk -v name="$late" '$1 == name && !path {path = $NF} END {print path}')
-[ -f "$late_path" ] || { echo "portable.sh: $late is not there" >&2; exit 3; }
+# What the loader would load here, what the program opens when it needs it (common/base/late.h), and the loader itself.
+late_paths=()
+late_lines=
+for late in grpc curl microhttpd gnutls; do
+    name=$(grep -aoE "lib$late\\.so\\.[0-9]+" "$here/rankscope" | sort -u)
+    path=$(/sbin/ldconfig -p | awk -v name="$name" '$1 == name && !path {path = $NF} END {print path}')
+    [ -f "$path" ] || { echo "portable.sh: lib$late is not there" >&2; exit 3; }
+    late_paths+=("$path")
+    late_lines+="$name => $path (late)"$'\n'
+done
 loader=$(readelf -p .interp "$here/rankscope" | grep -o '/[^ ]*')
 install -m 755 "$(realpath "$loader")" "$here/loader"
 packages=$(package_of "$(realpath "$loader")")
@@ -66,7 +72,7 @@ while read -r soname _ path _; do
     strip --strip-unneeded "$here/$soname"
     package=$(package_of "$path")
     packages+=$'\n'$package
-done < <(ldd "$here/rankscope" "$late_path" && echo "$late => $late_path (late)")
+done < <(ldd "$here/rankscope" "${late_paths[@]}" && printf '%s' "$late_lines")
 packages=$(sort -u <<<"$packages")
 {
     echo "Rankscope $(cat VERSION) is under the licence in ../LICENSE. The portable build carries these packages of $(. /etc/os-release && echo "$PRETTY_NAME"),"

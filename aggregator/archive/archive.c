@@ -19,12 +19,12 @@
 
 #define RS_LOG_TAG "archive"
 #include "common/base/log.h"
+#include "common/curl/curl.h"
 
 #include <jansson.h>
 #include <openssl/crypto.h>
 
 #include <arpa/inet.h>
-#include <curl/curl.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -23,10 +23,10 @@
 #include "aggregator/archive/xml.h"
 #include "common/base/check.h"
 #include "common/base/mem.h"
+#include "common/curl/curl.h"
 
 #include <openssl/evp.h>
 
-#include <curl/curl.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>

@@ -13,12 +13,12 @@
 
 #define RS_LOG_TAG "notify"
 #include "common/base/log.h"
+#include "common/curl/curl.h"
 
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 
-#include <curl/curl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>

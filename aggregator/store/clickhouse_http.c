@@ -10,9 +10,9 @@
 
 #include "common/base/file.h"
 #include "common/base/mem.h"
+#include "common/curl/curl.h"
 
 #include <arpa/inet.h>
-#include <curl/curl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -12,9 +12,9 @@
 #include "common/base/file.h"
 #include "common/base/mem.h"
 #include "common/base/time.h"
+#include "common/curl/curl.h"
 #include "common/flight/pack.h"
 
-#include <curl/curl.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -278,7 +278,9 @@ enum rs_status rs_http_start(const struct rs_http_options *options, struct rs_ht
     (void)pthread_mutex_init(&http->lock, NULL);
     (void)pthread_mutex_init(&http->wrong_lock, NULL);
     (void)snprintf(http->address, sizeof http->address, "%s", options->address);
-    enum rs_status status = guard(http, err);
+    enum rs_status status = http_late_open(err);
+    if (status == RS_OK)
+        status = guard(http, err);
     const int fd = status == RS_OK ? listen_at(http, err) : -1;
     if (status == RS_OK && fd < 0)
         status = err ? err->status : RS_IO;

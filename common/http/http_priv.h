@@ -4,10 +4,8 @@
 #define RS_HTTP_PRIV_H
 
 #include "common/http/http.h"
+#include "common/http/http_late.h"
 
-#include <gnutls/abstract.h>
-#include <gnutls/gnutls.h>
-#include <microhttpd.h>
 #include <pthread.h>
 #include <stdatomic.h>
 

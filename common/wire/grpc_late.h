@@ -2,8 +2,7 @@
 /*
  * gRPC, opened when the first loop is made.
  *
- * gRPC brings some sixty shared objects along, which take the loader longer than many a verb needs for its work: a program that reads
- * files and never speaks to anybody does not pay for them. So the program is not linked with it; what link_grpc.c calls are pointers
+ * gRPC brings some sixty shared objects along (common/base/late.h says why that matters); what link_grpc.c calls are pointers
  * that grpc_late_open() fills.
  *
  *     GRPC_LATE_FUNCTIONS   each function that is called, once

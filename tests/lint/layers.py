@@ -3,7 +3,7 @@
 """Holds the table of rooms in CMakeLists.txt against every #include.
 
 A file of room R may include "X/..." only when X is R, or stands behind R in the table. A header that ends in
-_priv.h stays inside its room. cli/rankscope.c is the program's, which puts the rooms together. Only common/wire may include grpc, only rooms that list SQLite may
+_priv.h stays inside its room. cli/rankscope.c is the program's, which puts the rooms together. Only common/wire may include grpc, only common/curl libcurl's own header, only rooms that list SQLite may
 include sqlite3.h. Prints each broken edge; exit 1 when there is one.
 
 What is no verb's business goes into the room that owns it: LINES says how many lines of C, headers and tables a folder has at the most, and
@@ -19,7 +19,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)')
 NOT_IN = {"cli": [("[ch]", re.compile(r"\bpthread_create\b"), "the verbs start no thread"),
                   ("h", re.compile(r"\bRankscope__"), "a header of the verbs holds no message of the wire")]}
 LINES = {"cli": 6991}
-SYSTEM_RULES = {"grpc": {"common/wire"}, "sqlite3.h": None}
+OWNERS = {"grpc": "common/wire", "curl": "common/curl"}
 
 
 def room_table():
@@ -58,8 +58,9 @@ def check(path, rooms, libs):
         ours, system = match.groups()
         where = f"{relative}:{number}"
         if system:
-            if system.startswith("grpc") and room not in SYSTEM_RULES["grpc"]:
-                yield f"{where}: only common/wire may include <{system}>"
+            owner = OWNERS.get(system.split("/")[0])
+            if owner and room != owner:
+                yield f"{where}: only {owner} may include <{system}>"
             if system == "sqlite3.h" and not any("SQLITE" in lib for lib in libs[room]):
                 yield f"{where}: room {room} does not list SQLite"
             continue
