@@ -329,6 +329,11 @@ static enum rs_status create(void *self, struct rs_coord_capture *capture, struc
     return status;
 }
 
+static enum rs_status sync_created(void *self, struct rs_err *err)
+{
+    return rs_store_sync_captures(((struct rs_capture_journal *)self)->store, err);
+}
+
 /* Only a fetch changes it. */
 static enum rs_status save_raw(const struct rs_coord_capture *capture, struct rs_err *err)
 {
@@ -597,6 +602,7 @@ struct rs_server_journal rs_capture_journal_interface(struct rs_capture_journal 
 {
     return (struct rs_server_journal){.name = name,
                                       .create = create,
+                                      .sync = sync_created,
                                       .save = save,
                                       .facts = facts_of,
                                       .remove = remove_one,

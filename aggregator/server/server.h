@@ -31,14 +31,16 @@ struct quota_limits;
 enum { RS_JOURNAL_RANKS = 1, RS_JOURNAL_REQUEST = 2, RS_JOURNAL_ALL = 3 };
 
 /* Where captures are written down (over the store; the server knows no rows). Called on the server's thread, but for
- * `create`, `save` and `remove`, which are called on the thread that writes, in the order in which they were asked for, and `find`, `heads`
+ * `create`, `sync`, `save` and `remove`, which are called on the thread that writes, in the order in which they were asked for, and `find`, `heads`
  * and `list`, which are called on any. */
 struct rs_server_journal {
     /* A new capture: fills id (unless it has one), directory, created_ns. Refuses what could not be written. Touches no disk,
      * but for a capture that brings its id: RS_EXISTS. */
     enum rs_status (*name)(void *self, struct rs_coord_capture *capture, struct rs_err *err);
-    /* Of a copy, without ranks: durable when it returns. */
+    /* Of a copy, without ranks: durable when it returns, or where there is one with the next sync(). */
     enum rs_status (*create)(void *self, struct rs_coord_capture *capture, struct rs_err *err);
+    /* Makes durable what create() wrote. NULL: that did it. */
+    enum rs_status (*sync)(void *self, struct rs_err *err);
     /* Of a copy with the ranks that changed. */
     enum rs_status (*save)(void *self, const struct rs_coord_capture *capture, struct rs_err *err);
     /* Fills facts as ingest's CLOSE job wants them. */

@@ -147,6 +147,8 @@ struct rs_server {
     struct owed *owed;                   /* closed captures whose rows lack; rows_owed.c */
     struct catalogue_feed *feed;         /* NULL: nobody else hears of captures; catalogue_feed.c */
     struct creating *creating;           /* captures that are not written yet; writing.c */
+    struct writing *unsynced;            /* of these, rows that are written and not durable */
+    bool is_syncing;                     /* and a sync is on its way */
     rs_ns homes_at;                      /* when it is looked whether collectors go home; homes.c */
     struct whose_entry *whose; /* captures that collectors named, and that are not here; whose.c */
     struct session *sessions;

@@ -2,11 +2,15 @@
 /*
  * What the coordinator has written down, on a thread of its own (rs-store): the thread of the links never waits for the disk.
  *
- *     create --name (here)--> id --job--> rs-store: folder, rows, durable -> created: the capture's messages go out,
- *                                                                            streams that wait for it are opened
- *                                                                        +-> failed: it is forgotten, who waits is refused
+ *     create --name (here)--> id --job--> rs-store: folder, rows --> unsynced --job--> rs-store: all of these durable
+ *                                                                        |               +-> created: the capture's messages go out,
+ *                                                                        |                            streams that wait for it are opened
+ *                                                                        +---------------+-> failed: it is forgotten, who waits is refused
  *     save   --copy----job--> rs-store: rows                    (an error is logged, as it cannot be answered)
  *     close  ----------job--> rs-store: all before it is done --> CLOSE at ingest
+ *
+ * One sync is under way at most, behind all that was put before it: thousands of captures that come at once wait for a slow disk together, not one
+ * after the other.
  *
  * Jobs are done in the order in which they were put, so a row never goes back to what it was. While a capture is being
  * created it is in the server's list `creating`; what is to be sent for it waits there, in order. A capture has one
@@ -37,10 +41,11 @@ struct creating {
     struct held *held, **held_last_p;
 };
 
-enum writing_kind { WRITING_CREATE, WRITING_SAVE, WRITING_CLOSE };
+enum writing_kind { WRITING_CREATE, WRITING_SAVE, WRITING_CLOSE, WRITING_SYNC };
 
 struct writing {
     struct pool_job base;
+    struct writing *next_unsynced; /* the server's list */
     enum writing_kind kind;
     struct rs_coord_capture
         capture; /* a copy of what the journal reads: ranks that changed, the request */
@@ -66,7 +71,9 @@ static void write_down(struct rs_pool_job *pool_job)
         job->status = journal->create(journal->self, &job->capture, &job->err);
     else if (job->kind == WRITING_SAVE)
         job->status = journal->save(journal->self, &job->capture, &job->err);
-    if (job->status == RS_OK && job->kind != WRITING_CLOSE)
+    else if (job->kind == WRITING_SYNC)
+        job->status = journal->sync(journal->self, &job->err);
+    if (job->status == RS_OK && (job->kind == WRITING_CREATE || job->kind == WRITING_SAVE))
         feed_changed(job->base.server->feed, job->capture.id);
 }
 
@@ -211,10 +218,8 @@ static void release_held(struct rs_server *server, struct creating *creating, bo
     rs_mem_free(creating);
 }
 
-static void created(struct pool_job *base)
+static void end_creating(struct rs_server *server, struct writing *job)
 {
-    struct writing *job = (struct writing *)base; /* its first member */
-    struct rs_server *server = base->server;
     struct creating **at = find_creating(server, job->capture.id);
     struct creating *creating = *at;
     if (creating) { /* a job that ends was begun */
@@ -232,6 +237,55 @@ static void created(struct pool_job *base)
     ask_capture_created(server, job->capture.id, &job->err);
     server_tick_soon(server);
     free_writing(job);
+}
+
+/* All that were unsynced when it was put behind them, and those that came to be until it began. */
+static void synced(struct pool_job *base)
+{
+    struct writing *sync = (struct writing *)base; /* its first member */
+    struct rs_server *server = base->server;
+    struct writing *job = NULL; /* the first of them: in the order in which they came */
+    while (server->unsynced) {
+        struct writing *next = server->unsynced;
+        server->unsynced = next->next_unsynced;
+        next->next_unsynced = job;
+        job = next;
+    }
+    server->is_syncing = false;
+    while (job) {
+        struct writing *next = job->next_unsynced;
+        if (sync->status < 0) {
+            job->status = sync->status;
+            job->err = sync->err;
+        }
+        end_creating(server, job);
+        job = next;
+    }
+    free_writing(sync);
+}
+
+static void created(struct pool_job *base)
+{
+    struct writing *job = (struct writing *)base; /* its first member */
+    struct rs_server *server = base->server;
+    /* Without the pool the server ends, and the store makes all durable when it is closed. */
+    if (job->status < 0 || !server->journal.sync || !server->store_pool) {
+        end_creating(server, job);
+        return;
+    }
+    struct writing *sync = server->is_syncing ? NULL : rs_mem_calloc(1, sizeof *sync);
+    if (!sync && !server->is_syncing) {
+        job->status = rs_err_set(&job->err, RS_NOMEM, "no memory for a capture");
+        end_creating(server, job);
+        return;
+    }
+    job->next_unsynced = server->unsynced;
+    server->unsynced = job;
+    if (!sync)
+        return;
+    sync->kind = WRITING_SYNC;
+    server->is_syncing = true;
+    put_writing(server, sync, synced);
 }
 
 /*

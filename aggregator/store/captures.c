@@ -106,8 +106,17 @@ enum rs_status rs_store_create_capture(struct rs_store *store, struct rs_capture
     }
     /* The folders' names are synced with the first segment: until then nothing in them was promised. */
     if (status == RS_OK)
-        status = store_put_durably(store, facts, err);
+        status = rs_store_update_capture(store, facts, err);
     rs_mem_free(dir);
+    return status;
+}
+
+enum rs_status rs_store_sync_captures(struct rs_store *store, struct rs_err *err)
+{
+    RS_OFF_THREAD(LINKS);
+    (void)pthread_mutex_lock(&store->lock);
+    const enum rs_status status = catalogue_sync(store->catalogue, err);
+    (void)pthread_mutex_unlock(&store->lock);
     return status;
 }
 

@@ -313,6 +313,16 @@ enum rs_status catalogue_put_durably(struct catalogue *catalogue,
     return status < 0 ? status : back;
 }
 
+/* A commit that is synced has all before it synced: they are in one log. What it writes is there already. */
+enum rs_status catalogue_sync(struct catalogue *catalogue, struct rs_err *err)
+{
+    enum rs_status status = run_sql(catalogue, "PRAGMA synchronous=FULL", err);
+    if (status == RS_OK)
+        status = set_version(catalogue, err);
+    const enum rs_status back = run_sql(catalogue, "PRAGMA synchronous=NORMAL", err);
+    return status < 0 ? status : back;
+}
+
 enum rs_status catalogue_begin(struct catalogue *catalogue, struct rs_err *err)
 {
     return run_sql(catalogue, "BEGIN IMMEDIATE", err);

@@ -80,9 +80,12 @@ void rs_store_tag_names(struct rs_store *store, const char *id);
 /* Fills facts->id (when empty) and created_ns, and looks whether it is one. Reads nothing unless an id was given: RS_EXISTS. */
 RS_MUST_CHECK enum rs_status
 rs_store_name_capture(struct rs_store *store, struct rs_capture_facts *facts, struct rs_err *err);
-/* Makes the directory and the row, durably. Fills facts->id (when empty) and created_ns. RS_EXISTS: that id is taken. */
+/* Makes the directory and the row: a kill leaves them, and after rs_store_sync_captures() a power cut, too. Fills facts->id (when empty) and
+ * created_ns. RS_EXISTS: that id is taken. */
 RS_MUST_CHECK enum rs_status
 rs_store_create_capture(struct rs_store *store, struct rs_capture_facts *facts, struct rs_err *err);
+/* Makes the rows of all captures durable that are there: one sync, however many. RS_IO. */
+RS_MUST_CHECK enum rs_status rs_store_sync_captures(struct rs_store *store, struct rs_err *err);
 /* Writes the facts of a capture that is there. */
 RS_MUST_CHECK enum rs_status rs_store_update_capture(struct rs_store *store,
                                                      const struct rs_capture_facts *facts,

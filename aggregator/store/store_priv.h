@@ -122,7 +122,9 @@ void catalogue_close(struct catalogue **catalogue_p);
 RS_MUST_CHECK enum rs_status catalogue_put(struct catalogue *catalogue,
                                            const struct rs_capture_facts *facts,
                                            struct rs_err *err);
-/* The same, and it survives a power cut: a capture that chunks are acknowledged for must not be forgotten. */
+/* What was put until then survives a power cut, too. */
+RS_MUST_CHECK enum rs_status catalogue_sync(struct catalogue *catalogue, struct rs_err *err);
+/* catalogue_put(), and it survives a power cut: a capture that chunks are acknowledged for must not be forgotten. */
 RS_MUST_CHECK enum rs_status catalogue_put_durably(struct catalogue *catalogue,
                                                    const struct rs_capture_facts *facts,
                                                    struct rs_err *err);

@@ -37,6 +37,7 @@ struct rig {
     pthread_cond_t is_open_now;
     bool is_shut; /* the disk: whoever writes a capture down waits */
     unsigned created, closed;
+    unsigned synced;       /* how often the rows of new captures were made durable */
     unsigned refusals;     /* so many rows from now on the disk refuses */
     unsigned saved, final; /* rows written; ranks that were done in one of them */
     unsigned draws;        /* names asked for; the last one is kept */
@@ -109,6 +110,13 @@ static enum rs_status journal_create(void *self, struct rs_coord_capture *captur
     return rs_store_create_capture(rig->store, &facts, err);
 }
 
+static enum rs_status journal_sync(void *self, struct rs_err *err)
+{
+    struct rig *rig = self;
+    count_up(rig, &rig->synced);
+    return rs_store_sync_captures(rig->store, err);
+}
+
 static enum rs_status journal_save(void *self, const struct rs_coord_capture *capture,
                                    struct rs_err *err)
 {
@@ -173,6 +181,7 @@ static struct rig *begin(const struct rs_server_options *bounds, rs_dur gone_ns)
     assert_ok(rs_store_open(rig->dir, 64 * 1024, &rig->store, NULL));
     const struct rs_server_journal journal = {.name = journal_name,
                                               .create = journal_create,
+                                              .sync = journal_sync,
                                               .save = journal_save,
                                               .facts = journal_facts,
                                               .find = journal_find,
@@ -582,6 +591,7 @@ static void three_thousand_captures_of_one_peer_hold_no_heartbeat_up(void **stat
     assert_int_equal(count_of(rig, &rig->created), 0);
     set_gate(rig, false);
     STEP_UNTIL(rig, count_of(rig, &rig->closed) == MANY_CAPTURES);
+    assert_int_equal(count_of(rig, &rig->synced), 1); /* those that came at once wait for one */
     STEP_UNTIL(rig, rs_server_held(rig->server).streams == 0);
     STEP_UNTIL(rig, rs_spool_stats(rig->spool).waiting_chunks == 0); /* the last Ack is under way */
     assert_int_equal(rs_uplink_stats(rig->uplink).connects, 1);
