@@ -67,7 +67,7 @@ static void a_step_of_which_nothing_is_known_hides_no_pause(void **state)
     assert_false(effect_is_intermittent(all, is_hit, 7));
 }
 
-/* One row per rank, one letter per step, as above. */
+/* One row per rank, one mark per step, as above. */
 static double chance_of(const char *const ranks[4])
 {
     struct diag_panel panel = {.n = 4, .steps = strlen(ranks[0]), .is_additive = true};
