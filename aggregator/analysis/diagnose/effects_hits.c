@@ -471,12 +471,22 @@ static void find_form(const double *flags, size_t steps, bool is_head, double *s
     }
 }
 
+/* Of one member. */
+struct own_hits {
+    const double *z;       /* [steps] */
+    const uint8_t *is_hit; /* [steps] */
+    size_t steps;
+    bool is_head;
+};
+
 /* Which of the hits make a form, a beat or a beginning: all of them, or without strays, which are so much shorter that they are something
  * else. `strong`: [steps]; `flags`: [2 * steps]. True: there were strays, and without them it has one. */
-static bool has_form_without_strays(const double *z, const uint8_t *is_hit, size_t steps,
-                                    bool is_head, double *flags, uint8_t *strong,
+static bool has_form_without_strays(const struct own_hits *own, double *flags, uint8_t *strong,
                                     struct diag_element *trial)
 {
+    const double *z = own->z;
+    const uint8_t *is_hit = own->is_hit;
+    const size_t steps = own->steps;
     struct diag_element all = {0}, rest = {0};
     double *lengths = flags;
     size_t hits = 0, kept = 0;
@@ -489,13 +499,13 @@ static bool has_form_without_strays(const double *z, const uint8_t *is_hit, size
     for (size_t k = 0; k < steps; k++) {
         flags[k] = isnan(z[k]) ? (double)NAN : is_hit[k];
     }
-    find_form(flags, steps, is_head, flags + steps, &all);
+    find_form(flags, steps, own->is_head, flags + steps, &all);
     for (size_t k = 0; k < steps; k++) {
         strong[k] = is_hit[k] && z[k] >= least;
         flags[k] = isnan(z[k]) ? (double)NAN : strong[k];
         kept += strong[k];
     }
-    find_form(flags, steps, is_head, flags + steps, &rest);
+    find_form(flags, steps, own->is_head, flags + steps, &rest);
     const bool is_better = kept < hits && kept > 1 && !has_form(&all) && has_form(&rest);
     *trial = is_better ? rest : all;
     return is_better;
@@ -523,9 +533,9 @@ enum rs_status effect_name_intermittent(struct finder *finder, const struct diag
         return RS_NOMEM;
     }
     /* two ways to look at it: the chance of an accident is twice as large */
-    const bool has_strays =
-        has_form_without_strays(&hits->z[at * steps], &hits->is_hit[at * steps], steps,
-                                what == DIAG_HEAD, finder->scratch, strong, &trial);
+    const struct own_hits own = {&hits->z[at * steps], &hits->is_hit[at * steps], steps,
+                                 what == DIAG_HEAD};
+    const bool has_strays = has_form_without_strays(&own, finder->scratch, strong, &trial);
     if (has_strays) {
         memcpy(&hits->is_hit[at * steps], strong, steps);
     }
