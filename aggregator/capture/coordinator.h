@@ -359,6 +359,10 @@ struct rs_coord_stream {
 };
 /* Whether no rank of the collector behind `link` records, or is in a capture that is not closed. */
 bool rs_coord_is_idle(const struct rs_coord *coord, const void *link);
+/* Whether the collector of the node may send what that process recorded, for the capture (""; or one that is not open: any): not when
+ * another one was asked for it, or has the process in the live table. */
+bool rs_coord_may_send(struct rs_coord *coord, const struct rs_coord_stream *stream,
+                       const char *node);
 /* The capture its chunks go to: the one named, the open one of the key, or a new one. RS_NOTFOUND: a capture is
  * named that does not exist (load it with rs_coord_load() and ask again). */
 RS_MUST_CHECK enum rs_status rs_coord_stream_opened(struct rs_coord *coord,

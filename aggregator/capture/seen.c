@@ -181,6 +181,19 @@ bool rs_coord_may_report(struct rs_coord *coord, const char *id, uint32_t rank, 
     return !seen || !is_of_another(seen, node);
 }
 
+bool rs_coord_may_send(struct rs_coord *coord, const struct rs_coord_stream *stream,
+                       const char *node)
+{
+    const struct rs_coord_capture *capture = rs_coord_find(coord, stream->capture);
+    const struct rs_coord_rank *member =
+        capture ? member_find(capture, stream->rank, stream->incarnation) : NULL;
+    const struct rs_coord_seen *seen =
+        seen_find(coord, stream->run, stream->rank, stream->incarnation);
+    if (member && *member->node && strcmp(member->node, node) != 0)
+        return false;
+    return !seen || !is_of_another(seen, node);
+}
+
 bool rs_coord_knows(const struct rs_coord *coord, const struct rs_coord_seen *seen)
 {
     return seen_find(coord, seen->run, seen->rank, seen->incarnation) != NULL;

@@ -396,6 +396,16 @@ static enum rs_status check_stream(struct session *session, const struct stream 
         return rs_err_set(err, RS_REFUSED,
                           "the collector on %.100s has that stream open (rank %u of run %.60s)",
                           holder->node, stream->rank, stream->run);
+    const struct rs_coord_stream who = {.run = stream->run,
+                                        .incarnation = stream->incarnation,
+                                        .rank = stream->rank,
+                                        .capture = capture};
+    /* Who may do everything may have given his collector another name since. */
+    if (session->identity.party != RS_PARTY_LOCAL &&
+        !rs_coord_may_send(session->server->coord, &who, session->node))
+        return rs_err_set(err, RS_REFUSED,
+                          "rank %u of run %.60s is another node's, and not of %.100s", stream->rank,
+                          stream->run, session->node);
     /* Of one that is not here the database says it, where there is one (adopt()). */
     if (own && *capture && !server_is_owner(session->server, capture, own) &&
         (!whose_is_shared(session->server) || elsewhere_is_here(session->server, capture)))

@@ -491,6 +491,32 @@ static void a_stream_is_of_one_link_at_a_time(void **state)
     end(rig);
 }
 
+/* Its collector is away, or has not opened its stream yet: nobody else ends it with a chunk of his own. */
+static void nobody_sends_what_another_node_was_asked_for(void **state)
+{
+    struct rig *rig = begin(NULL);
+    struct peer victim, liar, asker;
+    (void)state;
+    meet(rig, &victim, &node_1, RS_WIRE_METHOD_STREAM);
+    say_hello(rig, &victim, "n1", "r", 0, "i0", "alice");
+    meet(rig, &liar, &node_2, RS_WIRE_METHOD_STREAM);
+    say_hello(rig, &liar, "n2", "", 0, "", "");
+    ask_start(rig, &asker, &olga, "r");
+    STEP_UNTIL(rig, victim.prepares == 1);
+    say_armed(rig, &victim, victim.capture, "i0");
+    STEP_UNTIL(rig, victim.commits == 1);
+    say_open(rig, &liar, 1, "r", "i0", victim.capture, "");
+    assert_non_null(strstr(liar.refused, "another node's"));
+    STEP_UNTIL(rig, is_in_audit(rig, "node/n2", "stream", victim.capture));
+    say_open(rig, &liar, 2, "r", "i0", "", "k"); /* nor as files */
+    assert_non_null(strstr(liar.refused, "another node's"));
+    say_open(rig, &victim, 1, "r", "i0", victim.capture, "");
+    assert_string_equal(victim.refused, "");
+    say_chunk(rig, &victim, 1, 1, true);
+    STEP_UNTIL(rig, victim.durable_seq == 1);
+    end(rig);
+}
+
 static unsigned ranks_of(struct rig *rig, const struct rs_identity *who)
 {
     struct peer peer;
@@ -604,6 +630,7 @@ int main(void)
         cmocka_unit_test(armed_and_progress_of_who_was_not_asked_are_refused),
         cmocka_unit_test(a_closed_capture_takes_what_is_owed_and_nothing_else),
         cmocka_unit_test(a_stream_is_of_one_link_at_a_time),
+        cmocka_unit_test(nobody_sends_what_another_node_was_asked_for),
         cmocka_unit_test(a_user_sees_and_captures_his_own_runs),
         cmocka_unit_test(a_users_collector_speaks_for_his_processes_alone),
         cmocka_unit_test(one_identity_takes_its_share_and_no_more),
