@@ -76,7 +76,8 @@ RANKSCOPE_API void rankscope_step(uint64_t number);
 /* A word about the run, kept with the raw data of every capture of this rank and written into its trace (rankscope trace chrome): the model,
  * its batch, a commit. A key of 1 to 255 bytes; a value of up to 3,800 bytes, as text, or as JSON that is kept as what it is. Of one key the
  * last one counts. For settings, not for figures of every step: each call takes room beside the names (512 KiB in all). -EINVAL: no
- * key, no value, not JSON. -E2BIG. -ENOMEM: no room is left. Any thread, any time after rankscope_init(); before it nothing is kept. */
+ * key, no value, not JSON, an integer of more than 64 bits, or bytes that are no UTF-8. -E2BIG. -ENOMEM: no room is left. Any thread, any
+ * time after rankscope_init(); before it nothing is kept. */
 RANKSCOPE_API int rankscope_metadata(const char *key, const char *value);
 RANKSCOPE_API int rankscope_metadata_json(const char *key, const char *json);
 

@@ -87,24 +87,65 @@ static void what_is_no_ascii_text_is_refused_and_begins_nothing(void **state)
 static void metadata_is_refused_with_what_is_wrong(void **state)
 {
     (void)state;
-    static const char *const good[] = {"1",
-                                       "-0.5e+3",
-                                       "\"a\\u00e9\"",
-                                       "true",
-                                       "null",
-                                       " [ ] ",
-                                       "{}",
-                                       "[1, [2, {\"a\": []}]]",
-                                       "{\"a\": {\"b\": 1}, \"c\": [null, false]}"};
-    static const char *const bad[] = {
-        "",      "k",           "01",     "1.",      "+1",    "{\"a\"}",  "{a: 1}", "[1,]",
-        "[1 2]", "{\"a\": 1,}", "\"open", "\"\\x\"", "1 2",   "{\"a\":",  "[",      "]",
-        "tru",   "\"\\u12g4\"", "{]",     "[}",      "nul l", "\"a\nb\"", "[1,,2]"};
+    static const char *const good[] = {
+        "1",
+        "-0.5e+3",
+        "\"a\\u00e9\"",
+        "true",
+        "null",
+        " [ ] ",
+        "{}",
+        "[1, [2, {\"a\": []}]]",
+        "{\"a\": {\"b\": 1}, \"c\": [null, false]}",
+        "[9223372036854775807, -9223372036854775808, -0, 1e300, 1e-999]",
+        "\"caf\xc3\xa9 \xf0\x9f\x98\x80 \\ud83d\\ude00 \\u0001\x7f\""};
+    static const char *const bad[] = {"",
+                                      "k",
+                                      "01",
+                                      "1.",
+                                      "+1",
+                                      "{\"a\"}",
+                                      "{a: 1}",
+                                      "[1,]",
+                                      "[1 2]",
+                                      "{\"a\": 1,}",
+                                      "\"open",
+                                      "\"\\x\"",
+                                      "1 2",
+                                      "{\"a\":",
+                                      "[",
+                                      "]",
+                                      "tru",
+                                      "\"\\u12g4\"",
+                                      "{]",
+                                      "[}",
+                                      "nul l",
+                                      "\"a\nb\"",
+                                      "[1,,2]",
+                                      "9223372036854775808",
+                                      "-9223372036854775809",
+                                      "[99999999999999999999]",
+                                      "\"\\u0000\"",
+                                      "\"\\ud800\"",
+                                      "\"\\ud800\\u0041\"",
+                                      "\"\\udc00\"",
+                                      "\"\xff\"",
+                                      "\"\xc3\"",
+                                      "\"\xc0\xaf\"",
+                                      "\"\xed\xa0\x80\"",
+                                      "\"\xf4\x90\x80\x80\"",
+                                      "\"\xf0\x80\x80\x80\"",
+                                      "{\"\xe9\": 1}",
+                                      "1e309",
+                                      "-1.5E+99999999999999999999"};
     char longest[5000];
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++)
         assert_int_equal(rankscope_metadata_json("k", good[i]), 0);
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         assert_int_equal(rankscope_metadata_json("k", bad[i]), -EINVAL);
+    assert_int_equal(rankscope_metadata("k", "caf\xe9"), -EINVAL);
+    assert_int_equal(rankscope_metadata("caf\xe9", "v"), -EINVAL);
+    assert_int_equal(rankscope_metadata("caf\xc3\xa9", "\xe2\x82\xac"), 0);
     memset(longest, '[', sizeof longest);
     longest[sizeof longest - 1] = 0;
     assert_int_equal(rankscope_metadata_json("k", longest), -E2BIG);
