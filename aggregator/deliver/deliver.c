@@ -16,7 +16,7 @@
 
 enum {
     SKIPPED_REPORTED = 8, /* a folder may hold thousands of files that are no profiles */
-    TRIM_AFTER = 128      /* summaries without spans */
+    TRIM_AFTER = 32       /* summaries without spans */
 };
 
 static void RS_PRINTF(2, 3) note(const struct rs_deliver *deliver, const char *format, ...)

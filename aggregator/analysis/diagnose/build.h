@@ -44,9 +44,11 @@ struct line {
     uint32_t slot; /* operations of its step that were called in it, before it */
     uint32_t key;  /* of an operation, where rows were lost: the same in all steps of one program */
     rs_ns start, end, launch;
-    rs_ns launch_last; /* LINE_SPAN on a device that has_launch: of its last row */
-    rs_dur work;       /* LINE_SPAN */
-    rs_dur idle;       /* of it, on a host: nothing computed */
+    rs_dur work; /* LINE_SPAN */
+    union {
+        rs_ns launch_last; /* LINE_SPAN on a device that has_launch: of its last row */
+        rs_dur idle;       /* LINE_SPAN on_host: of its work, nothing computed */
+    };
     uint32_t launch_node, first_node, end_node; /* GRAPH_NONE: has none */
     uint32_t
         work_node; /* LINE_SPAN: of its work, which its end may stand behind for its host's sake */

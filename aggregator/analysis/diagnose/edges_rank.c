@@ -205,7 +205,7 @@ static enum rs_status add_host_parts(struct rank_walk *walk, const struct line *
     }
     struct diag_item *item = newest_item(walk, node);
     if (item != NULL) {
-        item->part = line->idle > 0 ? line->idle : 0;
+        item->part = line->on_host && line->idle > 0 ? line->idle : 0;
     }
     if (!is_first) {
         return RS_OK;

@@ -170,9 +170,12 @@ static enum rs_status add_spans(const struct builder *builder, struct program *p
                             .start = since(builder, program, span->start),
                             .end = since(builder, program, span->end),
                             .launch = since(builder, program, span->launch_first),
-                            .launch_last = since(builder, program, span->launch_last),
-                            .work = on_device ? span->busy : span->end - span->start,
-                            .idle = on_device ? 0 : span->end - span->start - span->busy};
+                            .work = on_device ? span->busy : span->end - span->start};
+        if (on_device) {
+            line.launch_last = since(builder, program, span->launch_last);
+        } else {
+            line.idle = span->end - span->start - span->busy;
+        }
         if (line.step == GRAPH_NONE || span->end < span->start) {
             continue;
         }
