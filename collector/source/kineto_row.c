@@ -336,6 +336,39 @@ static enum kineto_parse why_stopped(const struct kineto *kineto, const char *ke
     return kineto->close(key, kineto->limit, 1, &close, NULL) == SCAN_MORE ? PARSE_MORE : PARSE_BAD;
 }
 
+/* The members behind the value that ends at `at`, to the row's end. */
+static inline enum kineto_parse take_members(struct kineto *kineto, const char *at,
+                                             struct kineto_row *row)
+{
+    for (;;) {
+        at = scan_blanks(at);
+        if (*at == '}')
+            return end_row(kineto, at + 1, row, row->is_unwanted ? PARSE_SKIP : PARSE_OK);
+        if (*at != ',')
+            return at >= kineto->end ? PARSE_MORE : PARSE_BAD;
+        if (row->is_unwanted)
+            return skip_rest(kineto, at, row);
+        const char *key = scan_blanks(at + 1);
+        if (*key != '"')
+            return key >= kineto->end ? PARSE_MORE : PARSE_BAD;
+        at = take_member(kineto, key + 1, row);
+        if (!at)
+            return why_stopped(kineto, key);
+    }
+}
+
+/* A row with another head than Kineto writes. */
+static enum kineto_parse take_all(struct kineto *kineto, const char *text, struct kineto_row *row)
+{
+    const char *key = scan_blanks(text + 1);
+    if (*key == '}')
+        return end_row(kineto, key + 1, row, PARSE_OK);
+    if (*key != '"')
+        return key >= kineto->end ? PARSE_MORE : PARSE_BAD;
+    const char *at = take_member(kineto, key + 1, row);
+    return at ? take_members(kineto, at, row) : why_stopped(kineto, key);
+}
+
 enum kineto_parse kineto_row_parse(struct kineto *kineto, const char *text, struct kineto_row *row)
 {
     kineto->limit = kineto->end;
@@ -351,24 +384,5 @@ enum kineto_parse kineto_row_parse(struct kineto *kineto, const char *text, stru
     row->name = row->id = row->args = (struct kineto_span){0};
     row->other_count = 0;
     const char *at = take_head(kineto, text, row);
-    const char *key = at ? at : scan_blanks(text + 1);
-    if (*key == '}' && !at)
-        return end_row(kineto, key + 1, row, PARSE_OK);
-    for (;;) {
-        if (at) {
-            at = scan_blanks(at);
-            if (*at == '}')
-                return end_row(kineto, at + 1, row, row->is_unwanted ? PARSE_SKIP : PARSE_OK);
-            if (*at != ',')
-                return at >= kineto->end ? PARSE_MORE : PARSE_BAD;
-            if (row->is_unwanted)
-                return skip_rest(kineto, at, row);
-            key = scan_blanks(at + 1);
-        }
-        if (*key != '"')
-            return key >= kineto->end ? PARSE_MORE : PARSE_BAD;
-        at = take_member(kineto, key + 1, row);
-        if (!at)
-            return why_stopped(kineto, key);
-    }
+    return at ? take_members(kineto, at, row) : take_all(kineto, text, row);
 }
