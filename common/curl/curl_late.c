@@ -78,6 +78,8 @@ static bool is_open(void)
     return was_opened;
 }
 
+/* NOLINTBEGIN(readability-inconsistent-declaration-parameter-name): theirs are other ones in each version */
+
 CURLcode curl_global_init(long flags)
 {
     return is_open() ? late.curl_global_init(flags) : CURLE_FAILED_INIT;
@@ -116,7 +118,7 @@ void curl_easy_reset(CURL *curl)
 static CURLcode set_option(CURL *curl, CURLoption option, va_list *arguments)
 {
     switch (option / 10000 * 10000) {
-    case CURLOPTTYPE_LONG:
+    case CURLOPTTYPE_LONG: /* NOLINT(bugprone-branch-clone): the types differ */
         return late.curl_easy_setopt(curl, option, va_arg(*arguments, long));
     case CURLOPTTYPE_OFF_T:
         return late.curl_easy_setopt(curl, option, va_arg(*arguments, curl_off_t));
@@ -229,3 +231,5 @@ CURLUcode curl_url_set(CURLU *url, CURLUPart part, const char *text, unsigned fl
 {
     return late.curl_url_set(url, part, text, flags);
 }
+
+/* NOLINTEND(readability-inconsistent-declaration-parameter-name) */

@@ -33,17 +33,26 @@ static void nothing_is_loaded_for_what_takes_no_object(void **state)
     assert_false(is_loaded());
 }
 
+struct body {
+    char text[64];
+    size_t length;
+};
+
 static size_t on_body(char *bytes, size_t size, size_t count, void *self)
 {
-    char *kept = self;
-    (void)strncat(kept, bytes, size * count);
+    struct body *body = self;
+    const size_t room = sizeof body->text - 1 - body->length;
+    const size_t kept = size * count < room ? size * count : room;
+    memcpy(body->text + body->length, bytes, kept);
+    body->length += kept;
     return size * count;
 }
 
 static void options_of_every_type_arrive(void **state)
 {
     (void)state;
-    char body[64] = "", url[64];
+    struct body body = {.length = 0};
+    char url[64];
     const int fd = memfd_create("body", 0);
     assert_true(fd >= 0 && write(fd, "0123456789", 10) == 10);
     (void)snprintf(url, sizeof url, "file:///proc/self/fd/%d", fd);
@@ -52,19 +61,19 @@ static void options_of_every_type_arrive(void **state)
     assert_true(is_loaded());
     assert_int_equal(curl_easy_setopt(curl, CURLOPT_URL, url), CURLE_OK); /* a text */
     assert_int_equal(curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_body),
-                     CURLE_OK);                                                  /* a function */
-    assert_int_equal(curl_easy_setopt(curl, CURLOPT_WRITEDATA, body), CURLE_OK); /* an object */
+                     CURLE_OK);                                                   /* a function */
+    assert_int_equal(curl_easy_setopt(curl, CURLOPT_WRITEDATA, &body), CURLE_OK); /* an object */
     assert_int_equal(curl_easy_setopt(curl, CURLOPT_RESUME_FROM_LARGE, (curl_off_t)4),
                      CURLE_OK); /* a large number */
     assert_int_equal(curl_easy_perform(curl), CURLE_OK);
-    assert_string_equal(body, "456789");
+    assert_string_equal(body.text, "456789");
     curl_off_t bytes = 0;
     assert_int_equal(curl_easy_getinfo(curl, CURLINFO_SIZE_DOWNLOAD_T, &bytes), CURLE_OK);
     assert_int_equal(bytes, 6);
-    body[0] = '\0';
+    body = (struct body){.length = 0};
     assert_int_equal(curl_easy_setopt(curl, CURLOPT_NOBODY, 1L), CURLE_OK); /* a number */
     assert_int_equal(curl_easy_perform(curl), CURLE_OK);
-    assert_null(strstr(body, "456789"));
+    assert_null(strstr(body.text, "456789"));
     assert_int_equal(curl_easy_setopt(curl, (CURLoption)99999, 1L), CURLE_UNKNOWN_OPTION);
     curl_easy_cleanup(curl);
     (void)close(fd);
@@ -89,7 +98,8 @@ static void parts_of_an_url_and_texts_are_told(void **state)
 static void several_requests_run_at_a_time(void **state)
 {
     (void)state;
-    char body[64] = "", url[64];
+    struct body body = {.length = 0};
+    char url[64];
     int running = 1, left, descriptors;
     const int fd = memfd_create("body", 0);
     assert_true(fd >= 0 && write(fd, "together", 8) == 8);
@@ -98,7 +108,7 @@ static void several_requests_run_at_a_time(void **state)
     CURL *curl = curl_easy_init();
     (void)curl_easy_setopt(curl, CURLOPT_URL, url);
     (void)curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_body);
-    (void)curl_easy_setopt(curl, CURLOPT_WRITEDATA, body);
+    (void)curl_easy_setopt(curl, CURLOPT_WRITEDATA, &body);
     assert_int_equal(curl_multi_add_handle(multi, curl), CURLM_OK);
     while (running) {
         assert_int_equal(curl_multi_perform(multi, &running), CURLM_OK);
@@ -108,7 +118,7 @@ static void several_requests_run_at_a_time(void **state)
     const CURLMsg *message = curl_multi_info_read(multi, &left);
     assert_non_null(message);
     assert_int_equal(message->data.result, CURLE_OK);
-    assert_string_equal(body, "together");
+    assert_string_equal(body.text, "together");
     assert_int_equal(curl_multi_remove_handle(multi, curl), CURLM_OK);
     curl_easy_cleanup(curl);
     assert_int_equal(curl_multi_cleanup(multi), CURLM_OK);
