@@ -13,6 +13,7 @@
 #include "common/base/mem.h"
 #include "common/reduce/reduce.h"
 
+#include <malloc.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -174,10 +175,21 @@ static void wait_for_workers(struct pool *pool, size_t candidates)
     tell_progress(pool, candidates, start, true);
 }
 
+/* A rank's arrays have the sizes of the rank's before it: they are taken from what that one left. Given back in between, each page would
+ * be asked for anew, which costs more than what is done with it. */
+static void keep_memory(void)
+{
+    /* NOLINTBEGIN(concurrency-mt-unsafe): before any thread */
+    (void)mallopt(M_MMAP_THRESHOLD, 4 << 20);
+    (void)mallopt(M_TRIM_THRESHOLD, 16 << 20);
+    /* NOLINTEND(concurrency-mt-unsafe) */
+}
+
 static enum rs_status read_all(struct pool *pool, size_t jobs, struct rs_err *err)
 {
     pthread_t threads[RS_OFFLINE_JOBS_MAX];
     size_t candidates = 0, started = 0;
+    keep_memory();
     for (size_t i = 0; i < pool->inputs->count; i++)
         candidates += pool->inputs->items[i].state == RS_INPUT_CANDIDATE;
     jobs = jobs < candidates ? jobs : candidates;
