@@ -52,20 +52,21 @@ static uint64_t chance_of(const struct rs_table *table, size_t column, const str
     return mix(mix(hash, (uint64_t)about->group), (uint64_t)about->op);
 }
 
-static int64_t key_of(const char *name, const struct about *about)
+static int64_t key_of(const struct rs_table *table, const char *name, const struct about *about)
 {
     const struct {
         const char *name;
         int64_t value;
-    } known[] = {{"capture", RS_ROWS_CAPTURE},
-                 {"rank", about->rank},
-                 {"part", 0},
-                 {"step", about->step},
-                 {"group_id", about->group * 7 - 7},
-                 {"op_no", about->op},
-                 {"member_no", about->rank},
-                 {"src", about->rank},
-                 {"dst", (about->rank + 1) % ranks}};
+    } known[] = {
+        {"capture", RS_ROWS_CAPTURE},
+        {"rank", about->rank},
+        {"part", 0},
+        {"step", table == &rs_table_step ? about->i : about->step}, /* said once of the capture */
+        {"group_id", about->group * 7 - 7},
+        {"op_no", about->op},
+        {"member_no", about->rank},
+        {"src", about->rank},
+        {"dst", (about->rank + 1) % ranks}};
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         if (strcmp(known[i].name, name) == 0)
             return known[i].value;
@@ -83,11 +84,12 @@ static const char *text_of(uint64_t chance)
     return texts[chance % (sizeof texts / sizeof texts[0])];
 }
 
-static void fill_key(const struct rs_column *column, void *row, const struct about *about)
+static void fill_key(const struct rs_table *table, const struct rs_column *column, void *row,
+                     const struct about *about)
 {
     static const char *const texts[] = {"k0", "k1", "k2", "k3"};
     if (column->kind == RS_I64)
-        rs_column_set_i64(column, row, key_of(column->name, about));
+        rs_column_set_i64(column, row, key_of(table, column->name, about));
     else
         rs_column_set_text(column, row, texts[about->i & 3]);
 }
@@ -99,7 +101,7 @@ static void fill(const struct rs_table *table, void *row, const struct about *ab
         const struct rs_column *column = &table->columns[i];
         const uint64_t chance = chance_of(table, i, about);
         if (column->flags & RS_KEY)
-            fill_key(column, row, about);
+            fill_key(table, column, row, about);
         else if ((column->flags & RS_NULLABLE) && chance % 4 == 0)
             continue;
         else if (column->kind == RS_F64)

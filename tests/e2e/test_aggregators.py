@@ -323,6 +323,8 @@ class Catalogue(WithServer):
                 listed = self.heard_of(other, name, lambda capture: capture["state"] == "recording")
                 self.assertIsNone(listed["closed_ns"])
                 self.heard_of(other, name, lambda capture: "so far in" in capture.get("rows", ""))
+                # That is where they go; the first of them are there when a first join is over.
+                wait_until("rows", lambda: self.call(other.address, "table", name, "op", "--json", code=None).returncode == 0)
                 self.assertTrue(json.loads(self.call(other.address, "table", name, "op", "--json").stdout)["is_provisional"])
                 waiting = subprocess.Popen([PROGRAM, "capture", "wait", name, "--connect", other.address, "--json"], stdout=subprocess.PIPE,
                                            stderr=subprocess.PIPE, text=True)
