@@ -57,11 +57,11 @@ package_of() {
 late_paths=()
 late_lines=
 for late in grpc curl microhttpd gnutls; do
-    name=$(grep -aoE "lib$late\\.so\\.[0-9]+" "$here/rankscope" | sort -u)
-    path=$(/sbin/ldconfig -p | awk -v name="$name" '$1 == name && !path {path = $NF} END {print path}')
+    late_name=$(grep -aoE "lib$late\\.so\\.[0-9]+" "$here/rankscope" | sort -u)
+    path=$(/sbin/ldconfig -p | awk -v name="$late_name" '$1 == name && !path {path = $NF} END {print path}')
     [ -f "$path" ] || { echo "portable.sh: lib$late is not there" >&2; exit 3; }
     late_paths+=("$path")
-    late_lines+="$name => $path (late)"$'\n'
+    late_lines+="$late_name => $path (late)"$'\n'
 done
 loader=$(readelf -p .interp "$here/rankscope" | grep -o '/[^ ]*')
 install -m 755 "$(realpath "$loader")" "$here/loader"
