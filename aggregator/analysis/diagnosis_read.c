@@ -157,50 +157,56 @@ static int64_t whole(double value)
 
 /* Where a figure stands: in the diagnosis, or in the analysis. That it is there says that the others of its kind are known. */
 enum figure_kind { FIGURE_I64, FIGURE_F64, FIGURE_SIZE, FIGURE_BOOL, FIGURE_I32 };
-#define NOWHERE              SIZE_MAX
-#define OF_DIAGNOSIS(member) offsetof(struct rs_diagnosis, member), false
-#define OF_ANALYSIS(member)  offsetof(struct rs_analysis, member), true
+#define NOWHERE SIZE_MAX
+#define FIGURE(name, kind, member)                                                                 \
+    {                                                                                              \
+        name, offsetof(struct rs_diagnosis, member), NOWHERE, FIGURE_##kind, false                 \
+    }
+#define FIGURE_AND(name, kind, member, known)                                                      \
+    {                                                                                              \
+        name, offsetof(struct rs_diagnosis, member), offsetof(struct rs_diagnosis, known),         \
+            FIGURE_##kind, false                                                                   \
+    }
+#define FIGURE_OF_JOB(name, kind, member)                                                          \
+    {                                                                                              \
+        name, offsetof(struct rs_analysis, member), NOWHERE, FIGURE_##kind, true                   \
+    }
 
 static const struct {
     const char *name;
+    size_t offset, known_offset; /* the second of a bool in the diagnosis */
     enum figure_kind kind;
-    size_t offset;
     bool is_of_analysis;
-    size_t known_offset; /* of a bool in the diagnosis */
 } figure_places[] = {
-    {"loss_step_ns", FIGURE_I64, OF_DIAGNOSIS(loss.step_ns), NOWHERE},
-    {"loss_ideal_ns", FIGURE_I64, OF_DIAGNOSIS(loss.ideal_ns),
-     offsetof(struct rs_diagnosis, loss.is_known)},
-    {"loss_recoverable_ns", FIGURE_I64, OF_DIAGNOSIS(loss.recoverable_ns), NOWHERE},
-    {"loss_slowdown", FIGURE_F64, OF_DIAGNOSIS(loss.slowdown), NOWHERE},
-    {"loss_single_culprit", FIGURE_BOOL, OF_DIAGNOSIS(loss.single_culprit), NOWHERE},
-    {"loss_spread_share", FIGURE_F64, OF_DIAGNOSIS(loss.spread_share), NOWHERE},
-    {"replay_error_share", FIGURE_F64, OF_DIAGNOSIS(replay.error_share),
-     offsetof(struct rs_diagnosis, replay.is_known)},
-    {"replay_unexplained_share", FIGURE_F64, OF_DIAGNOSIS(replay.unexplained_share), NOWHERE},
-    {"replay_nodes", FIGURE_I64, OF_DIAGNOSIS(replay.nodes), NOWHERE},
-    {"replay_edges", FIGURE_I64, OF_DIAGNOSIS(replay.edges), NOWHERE},
-    {"replay_inferred_edges", FIGURE_I64, OF_DIAGNOSIS(replay.inferred_edges), NOWHERE},
-    {"replay_refuted", FIGURE_I64, OF_DIAGNOSIS(replay.refuted), NOWHERE},
-    {"replay_cycles", FIGURE_I64, OF_DIAGNOSIS(replay.cycles), NOWHERE},
-    {"replay_clock_bound_ns", FIGURE_I64, OF_DIAGNOSIS(replay.clock_bound_ns), NOWHERE},
-    {"replay_clock_meetings", FIGURE_F64, OF_DIAGNOSIS(replay.clock_meetings), NOWHERE},
-    {"waiting_total_ns", FIGURE_I64, OF_DIAGNOSIS(waiting.total_ns),
-     offsetof(struct rs_diagnosis, waiting.is_known)},
-    {"waiting_seen_total_ns", FIGURE_I64, OF_DIAGNOSIS(waiting.total_ns), NOWHERE},
-    {"waiting_seen_by_design_ns", FIGURE_I64, OF_DIAGNOSIS(waiting.by_design_ns), NOWHERE},
-    {"waiting_seen_absorbed_ns", FIGURE_I64, OF_DIAGNOSIS(waiting.absorbed_ns), NOWHERE},
-    {"sensitivity_smallest_factor", FIGURE_F64, OF_DIAGNOSIS(sensitivity.smallest_factor), NOWHERE},
-    {"sensitivity_smallest_cost_ns", FIGURE_I64, OF_DIAGNOSIS(sensitivity.smallest_cost_ns),
-     NOWHERE},
-    {"judged_ranks", FIGURE_SIZE, OF_DIAGNOSIS(judged_ranks), NOWHERE},
-    {"judged_steps", FIGURE_I64, OF_DIAGNOSIS(judged_steps), NOWHERE},
-    {"lost_operations", FIGURE_SIZE, OF_DIAGNOSIS(lost_ops), NOWHERE},
-    {"recording_ranks", FIGURE_SIZE, OF_ANALYSIS(recording.rank_count), NOWHERE},
-    {"recording_rank", FIGURE_I32, OF_ANALYSIS(recording.rank), NOWHERE},
-    {"recording_recorded_ns", FIGURE_I64, OF_ANALYSIS(recording.recorded), NOWHERE},
-    {"recording_writing_ns", FIGURE_I64, OF_ANALYSIS(recording.writing), NOWHERE},
-    {"unfinished_members", FIGURE_I64, OF_ANALYSIS(unfinished_count), NOWHERE},
+    FIGURE("loss_step_ns", I64, loss.step_ns),
+    FIGURE_AND("loss_ideal_ns", I64, loss.ideal_ns, loss.is_known),
+    FIGURE("loss_recoverable_ns", I64, loss.recoverable_ns),
+    FIGURE("loss_slowdown", F64, loss.slowdown),
+    FIGURE("loss_single_culprit", BOOL, loss.single_culprit),
+    FIGURE("loss_spread_share", F64, loss.spread_share),
+    FIGURE_AND("replay_error_share", F64, replay.error_share, replay.is_known),
+    FIGURE("replay_unexplained_share", F64, replay.unexplained_share),
+    FIGURE("replay_nodes", I64, replay.nodes),
+    FIGURE("replay_edges", I64, replay.edges),
+    FIGURE("replay_inferred_edges", I64, replay.inferred_edges),
+    FIGURE("replay_refuted", I64, replay.refuted),
+    FIGURE("replay_cycles", I64, replay.cycles),
+    FIGURE("replay_clock_bound_ns", I64, replay.clock_bound_ns),
+    FIGURE("replay_clock_meetings", F64, replay.clock_meetings),
+    FIGURE_AND("waiting_total_ns", I64, waiting.total_ns, waiting.is_known),
+    FIGURE("waiting_seen_total_ns", I64, waiting.total_ns),
+    FIGURE("waiting_seen_by_design_ns", I64, waiting.by_design_ns),
+    FIGURE("waiting_seen_absorbed_ns", I64, waiting.absorbed_ns),
+    FIGURE("sensitivity_smallest_factor", F64, sensitivity.smallest_factor),
+    FIGURE("sensitivity_smallest_cost_ns", I64, sensitivity.smallest_cost_ns),
+    FIGURE("judged_ranks", SIZE, judged_ranks),
+    FIGURE("judged_steps", I64, judged_steps),
+    FIGURE("lost_operations", SIZE, lost_ops),
+    FIGURE_OF_JOB("recording_ranks", SIZE, recording.rank_count),
+    FIGURE_OF_JOB("recording_rank", I32, recording.rank),
+    FIGURE_OF_JOB("recording_recorded_ns", I64, recording.recorded),
+    FIGURE_OF_JOB("recording_writing_ns", I64, recording.writing),
+    FIGURE_OF_JOB("unfinished_members", I64, unfinished_count),
 };
 
 static void set_figure(void *at, enum figure_kind kind, double value)

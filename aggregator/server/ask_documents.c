@@ -105,9 +105,11 @@ static enum rs_status make_of_rows(struct document_job *job)
     struct rs_row_store *rows = NULL;
     enum rs_status status =
         rs_row_place_read(server->options.rows, job->capture, job->capture_dir, &rows, &job->err);
+    const struct rs_document_rows from = {
+        .rows = rows, .version = job->version, .notes = &job->notes};
     if (status == RS_OK)
-        status = rs_documents_make_of_rows(server->documents, job->capture, rows, job->version,
-                                           &job->options, &job->notes, &job->set, &job->err);
+        status = rs_documents_make_of_rows(server->documents, job->capture, &from, &job->options,
+                                           &job->set, &job->err);
     rs_row_store_close(&rows);
     return status;
 }

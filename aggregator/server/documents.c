@@ -471,6 +471,28 @@ static bool is_report_alone(const struct rs_document_options *options)
            !options->has_rows && !options->is_raw && !options->assume_common_clock;
 }
 
+static enum rs_status keep_or_drop(struct rs_documents *documents, struct rs_document_set *set,
+                                   enum rs_status status, struct rs_document_set **set_p)
+{
+    if (status < 0) {
+        drop_set(set);
+        return status;
+    }
+    keep_set(documents, set);
+    *set_p = set;
+    return RS_OK;
+}
+
+static enum rs_status list_raw(struct rs_document_set *set, const char *capture_dir,
+                               struct rs_err *err)
+{
+    const enum rs_status status = walk(capture_dir, "", 0, add_file, set, err);
+    if (set->count)
+        qsort(set->items, set->count, sizeof *set->items, by_name);
+    set->bytes = 0; /* nothing was copied */
+    return status;
+}
+
 enum rs_status rs_documents_make(struct rs_documents *documents, const char *capture,
                                  const char *capture_dir, const struct rs_document_options *options,
                                  const struct rs_deliver_live *live, struct rs_document_set **set_p,
@@ -478,7 +500,7 @@ enum rs_status rs_documents_make(struct rs_documents *documents, const char *cap
 {
     RS_ON_THREAD(JOIN);
     uint64_t generation = 0;
-    enum rs_status status = generation_of(capture, capture_dir, live, &generation, err);
+    const enum rs_status status = generation_of(capture, capture_dir, live, &generation, err);
     if (status < 0)
         return status;
     *set_p = rs_documents_find(documents, capture, options, generation);
@@ -495,30 +517,19 @@ enum rs_status rs_documents_make(struct rs_documents *documents, const char *cap
     struct rs_document_set *set = new_set(documents, capture, capture_dir, &made, generation);
     if (!set)
         return rs_err_set(err, RS_NOMEM, "out of memory");
-    if (options->is_raw) {
-        status = walk(capture_dir, "", 0, add_file, set, err);
-        if (set->count)
-            qsort(set->items, set->count, sizeof *set->items, by_name);
-        set->bytes = 0; /* nothing was copied */
-    } else {
-        status = fill_set(set, capture_dir, live, err);
-    }
-    if (status < 0) {
-        drop_set(set);
-        return status;
-    }
-    keep_set(documents, set);
-    *set_p = set;
-    return RS_OK;
+    return keep_or_drop(documents, set,
+                        options->is_raw ? list_raw(set, capture_dir, err)
+                                        : fill_set(set, capture_dir, live, err),
+                        set_p);
 }
 
 enum rs_status rs_documents_make_of_rows(struct rs_documents *documents, const char *capture,
-                                         struct rs_row_store *rows, int64_t version,
+                                         const struct rs_document_rows *from,
                                          const struct rs_document_options *options,
-                                         const struct rs_row_notes *notes,
                                          struct rs_document_set **set_p, struct rs_err *err)
 {
     RS_ON_THREAD(JOIN);
+    const int64_t version = from->version;
     const uint64_t generation = XXH64(&version, sizeof version, 2);
     *set_p = rs_documents_find(documents, capture, options, generation);
     if (*set_p)
@@ -526,14 +537,7 @@ enum rs_status rs_documents_make_of_rows(struct rs_documents *documents, const c
     struct rs_document_set *set = new_set(documents, capture, "", options, generation);
     if (!set)
         return rs_err_set(err, RS_NOMEM, "out of memory");
-    const enum rs_status status = fill_set_of_rows(set, rows, notes, err);
-    if (status < 0) {
-        drop_set(set);
-        return status;
-    }
-    keep_set(documents, set);
-    *set_p = set;
-    return RS_OK;
+    return keep_or_drop(documents, set, fill_set_of_rows(set, from->rows, from->notes, err), set_p);
 }
 
 struct rs_document_set *rs_documents_find(struct rs_documents *documents, const char *capture,

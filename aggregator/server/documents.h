@@ -75,11 +75,15 @@ RS_MUST_CHECK enum rs_status rs_documents_make(struct rs_documents *documents, c
                                                const struct rs_deliver_live *live,
                                                struct rs_document_set **set_p, struct rs_err *err);
 /* The same of a capture whose folder is not here, from its rows: a set with the report alone. `rows`: open for reading, of this thread, lent;
- * `version`: changes when the rows do. `lines` of the set are the caller's to fill. As rs_deliver_report_of_rows(). */
+ * `version`: changes when the rows do; `notes`: what its owner noted of them, lines of the set. As rs_deliver_report_of_rows(). */
+struct rs_document_rows {
+    struct rs_row_store *rows;
+    int64_t version;
+    const struct rs_row_notes *notes;
+};
 RS_MUST_CHECK enum rs_status rs_documents_make_of_rows(
-    struct rs_documents *documents, const char *capture, struct rs_row_store *rows, int64_t version,
-    const struct rs_document_options *options, const struct rs_row_notes *notes,
-    struct rs_document_set **set_p, struct rs_err *err);
+    struct rs_documents *documents, const char *capture, const struct rs_document_rows *from,
+    const struct rs_document_options *options, struct rs_document_set **set_p, struct rs_err *err);
 /* Pins the set; NULL: it is not kept (any more). Any thread. */
 struct rs_document_set *rs_documents_find(struct rs_documents *documents, const char *capture,
                                           const struct rs_document_options *options,
