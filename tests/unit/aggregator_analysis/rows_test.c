@@ -224,14 +224,17 @@ struct more {
     union any_row step_row;
 };
 
-static struct rs_row_store *store_of(const struct more *more)
+static struct rs_writer *begin(struct rs_row_store *store, enum rs_unit_kind kind, int64_t a)
 {
-    struct rs_row_store *store = NULL;
+    const struct rs_unit unit = {.capture = CAPTURE, .kind = kind, .a = a};
     struct rs_writer *writer = NULL;
-    const struct rs_unit capture = {.capture = CAPTURE, .kind = RS_UNIT_CAPTURE},
-                         step = {.capture = CAPTURE, .kind = RS_UNIT_STEP, .a = 1};
-    assert_ok(rs_row_store_open(NULL, RS_ROWS_PRIVATE, &store, NULL));
-    assert_ok(rs_store_begin(store, &capture, &writer, NULL));
+    assert_ok(rs_store_begin(store, &unit, &writer, NULL));
+    return writer;
+}
+
+static void put_the_capture(struct rs_row_store *store, const struct more *more)
+{
+    struct rs_writer *writer = begin(store, RS_UNIT_CAPTURE, 0);
     union any_row row = a_row(&rs_table_capture);
     row.capture.clock = "one";
     put(writer, &rs_table_capture, &row);
@@ -244,19 +247,29 @@ static struct rs_row_store *store_of(const struct more *more)
     if (more->table)
         put(writer, more->table, &more->row);
     assert_ok(rs_writer_commit(&writer, NULL));
-    for (int rank = 0; rank < 2; rank++) {
-        const struct rs_unit unit = {.capture = CAPTURE, .kind = RS_UNIT_RANK, .a = rank};
-        assert_ok(rs_store_begin(store, &unit, &writer, NULL));
-        row = a_row(&rs_table_rank);
-        row.rank.rank = rank;
-        row.rank.part = row.rank.step_origin = row.rank.ops_last = 0;
-        row.rank.takes_part = 1;
-        row.rank.caused_wait_ns = row.rank.own_wait_ns = 5 * rank;
-        put(writer, &rs_table_rank, &row);
-        assert_ok(rs_writer_commit(&writer, NULL));
-    }
+}
+
+static void put_a_rank(struct rs_row_store *store, int64_t rank)
+{
+    struct rs_writer *writer = begin(store, RS_UNIT_RANK, rank);
+    union any_row row = a_row(&rs_table_rank);
+    row.rank.rank = rank;
+    row.rank.part = row.rank.step_origin = row.rank.ops_last = 0;
+    row.rank.takes_part = 1;
+    row.rank.caused_wait_ns = row.rank.own_wait_ns = 5 * rank;
+    put(writer, &rs_table_rank, &row);
+    assert_ok(rs_writer_commit(&writer, NULL));
+}
+
+static struct rs_row_store *store_of(const struct more *more)
+{
+    struct rs_row_store *store = NULL;
+    assert_ok(rs_row_store_open(NULL, RS_ROWS_PRIVATE, &store, NULL));
+    put_the_capture(store, more);
+    put_a_rank(store, 0);
+    put_a_rank(store, 1);
     if (more->step_table) {
-        assert_ok(rs_store_begin(store, &step, &writer, NULL));
+        struct rs_writer *writer = begin(store, RS_UNIT_STEP, 1);
         put(writer, more->step_table, &more->step_row);
         assert_ok(rs_writer_commit(&writer, NULL));
     }
