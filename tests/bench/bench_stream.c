@@ -402,7 +402,7 @@ static struct rs_trust_texts texts_of(const char *folder)
 {
     struct rs_err err = {0};
     struct rs_trust *trust = NULL;
-    struct rs_trust_texts texts;
+    struct rs_trust_texts texts = {0};
     if (rs_trust_open(folder, &trust, &err) < 0 || rs_trust_texts(trust, &texts, &err) < 0)
         fail_with("certificates", &err);
     rs_trust_close(&trust);
