@@ -84,6 +84,17 @@ static int64_t value_or(int64_t value, int64_t unknown)
     return value == RS_NULL ? unknown : value;
 }
 
+static bool is_rank(int64_t value)
+{
+    return value >= 0 && value <= INT32_MAX;
+}
+
+/* A length of time that sums and differences of a report can be made of: a column that is never absent may hold anything. */
+static bool is_length(int64_t value)
+{
+    return value > -(INT64_C(1) << 60) && value < INT64_C(1) << 60;
+}
+
 /* ---- ranks ---------------------------------------------------------------------------------------------------------- */
 
 static enum rs_status take_capture(struct rows_reader *reader, const void *row_)
@@ -99,7 +110,7 @@ static enum rs_status take_rank(struct rows_reader *reader, const void *row_)
     const struct rs_row_rank *row = row_;
     if (row->part != 0)
         return RS_OK;
-    if (row->rank < 0 || row->rank > INT32_MAX)
+    if (!is_rank(row->rank) || !is_length(row->caused_wait_ns) || !is_length(row->own_wait_ns))
         return RS_FORMAT;
     if (rs_mem_grow((void **)&reader->summaries, &reader->summary_capacity,
                     reader->summary_count + 1, sizeof *reader->summaries) != RS_OK ||
@@ -157,8 +168,14 @@ static enum rs_status take_step(struct rows_reader *reader, const void *row_)
     const size_t index = summary_of(reader, row->rank);
     if (row->part != 0)
         return RS_OK;
+    const int64_t lengths[] = {
+        row->window_ns,    row->window_computing_ns, row->window_exposed_ns, row->window_memory_ns,
+        row->idle_head_ns, row->idle_inside_ns,      row->idle_tail_ns};
     if (index == SIZE_MAX || row->device < INT32_MIN || row->device > INT32_MAX)
         return RS_FORMAT;
+    for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++)
+        if (!is_length(lengths[i]))
+            return RS_FORMAT;
     struct rs_summary *summary = &reader->summaries[index];
     if (rs_mem_grow((void **)&summary->steps, &summary->step_capacity, summary->step_count + 1,
                     sizeof *summary->steps) != RS_OK)
@@ -194,38 +211,27 @@ static enum rs_status take_step(struct rows_reader *reader, const void *row_)
 
 /* ---- groups, links, notes --------------------------------------------------------------------------------------------- */
 
+/* Indices are of here: a number in a row decides nothing but whether it stands for the unknown group. */
 static enum rs_status take_group(struct rows_reader *reader, const void *row_)
 {
-    enum { GROUPS_MAX = 1 << 24 };
     const struct rs_row_comm_group *row = row_;
     struct rs_analysis *out = reader->out;
-    if (row->group_no >= GROUPS_MAX || row->group_no < -1 ||
-        (reader->group_id_count &&
-         reader->group_ids[reader->group_id_count - 1].id >= row->group_id))
+    if (reader->group_id_count && reader->group_ids[reader->group_id_count - 1].id >= row->group_id)
         return RS_FORMAT; /* they come in the order of their ids */
     if (rs_mem_grow((void **)&reader->group_ids, &reader->group_id_capacity,
-                    reader->group_id_count + 1, sizeof *reader->group_ids) != RS_OK)
+                    reader->group_id_count + 1, sizeof *reader->group_ids) != RS_OK ||
+        rs_mem_grow((void **)&out->groups, &reader->group_capacity, out->group_count + 1,
+                    sizeof *out->groups) != RS_OK)
         return RS_NOMEM;
     reader->group_ids[reader->group_id_count++] = (struct group_id){
-        .id = row->group_id, .group = row->group_no < 0 ? RS_NO_GROUP : (uint32_t)row->group_no};
+        .id = row->group_id, .group = row->group_no < 0 ? RS_NO_GROUP : (uint32_t)out->group_count};
     if (row->group_no < 0)
         return RS_OK;
-    const size_t index = (size_t)row->group_no;
-    if (index >= out->group_count) {
-        if (rs_mem_grow((void **)&out->groups, &reader->group_capacity, index + 1,
-                        sizeof *out->groups) != RS_OK)
-            return RS_NOMEM;
-        for (size_t i = out->group_count; i <= index; i++) /* of one text the first has a row */
-            out->groups[i] = (struct rs_job_group){.size = -1};
-        out->group_count = index + 1;
-    }
-    struct rs_job_group *group = &out->groups[index];
-    if (group->text)
-        return RS_FORMAT; /* twice */
-    group->text = rs_mem_strdup(row->name ? row->name : "");
-    group->size = value_or(row->size, -1);
-    group->is_inferred = row->is_inferred == 1;
-    group->is_ambiguous = row->is_ambiguous == 1;
+    struct rs_job_group *group = &out->groups[out->group_count++];
+    *group = (struct rs_job_group){.text = rs_mem_strdup(row->name ? row->name : ""),
+                                   .size = value_or(row->size, -1),
+                                   .is_inferred = row->is_inferred == 1,
+                                   .is_ambiguous = row->is_ambiguous == 1};
     return group->text ? RS_OK : RS_NOMEM;
 }
 
@@ -234,6 +240,8 @@ static enum rs_status take_link(struct rows_reader *reader, const void *row_)
     const struct rs_row_link *row = row_;
     struct rs_analysis *out = reader->out;
     rs_str transport;
+    if (!is_rank(row->src) || !is_rank(row->dst))
+        return RS_FORMAT;
     if (rs_mem_grow((void **)&out->links, &reader->link_capacity, out->link_count + 1,
                     sizeof *out->links) != RS_OK ||
         keep_text(&reader->summaries[0], row->transport ? row->transport : "", &transport) != RS_OK)
@@ -277,7 +285,8 @@ static enum rs_status take_op(struct rows_reader *reader, const void *row_)
     struct rs_analysis *out = reader->out;
     uint32_t group;
     rs_str transport;
-    if (!is_op_type(row->op) || !rows_group_index(reader, row->group_id, &group))
+    if (!is_op_type(row->op) || !rows_group_index(reader, row->group_id, &group) ||
+        (row->last_rank != RS_NULL && !is_rank(row->last_rank)))
         return RS_FORMAT;
     if (rs_mem_grow((void **)&out->ops, &reader->op_capacity, out->op_count + 1,
                     sizeof *out->ops) != RS_OK ||

@@ -339,7 +339,7 @@ static enum rs_status fill_set(struct rs_document_set *set, const char *capture_
     return list_files(set, &result, status, err);
 }
 
-/* What its owner noted of the rows is told as it is. */
+/* What its owner noted of the rows becomes lines as it is. */
 static enum rs_status fill_set_of_rows(struct rs_document_set *set, struct rs_row_store *rows,
                                        const struct rs_row_notes *notes, struct rs_err *err)
 {

@@ -201,6 +201,7 @@ union any_row {
     struct rs_row_wait_cause cause;
     struct rs_row_unjudged unjudged;
     struct rs_row_step_device step;
+    struct rs_row_link link;
 };
 
 static void put(struct rs_writer *writer, const struct rs_table *table, const union any_row *row)
@@ -363,6 +364,28 @@ static void rows_that_contradict_each_other_are_told(void **state)
     op.step_row = an_op(77);
     op.step_row.op.op = 250;
     assert_int_equal(read_of(&op, &analysis), RS_FORMAT);
+
+    op.step_row = an_op(77);
+    op.step_row.op.last_rank = INT64_C(1) << 40;
+    assert_int_equal(read_of(&op, &analysis), RS_FORMAT);
+
+    struct more link = {.table = &rs_table_link, .row = a_row(&rs_table_link)};
+    link.row.link.transport = "TCP";
+    link.row.link.src = 0;
+    link.row.link.dst = INT64_C(1) << 33; /* cut to 32 bits it would be rank 0 */
+    link.row.link.link_no = link.row.link.messages = link.row.link.bytes =
+        link.row.link.is_estimated = 0;
+    assert_int_equal(read_of(&link, &analysis), RS_FORMAT);
+
+    /* a number of a group that is far beyond their count takes no room for those before it */
+    struct more far = {.table = &rs_table_comm_group, .row = a_row(&rs_table_comm_group)};
+    far.row.group.group_id = 78;
+    far.row.group.name = "far";
+    far.row.group.group_no = INT64_MAX;
+    far.row.group.is_inferred = far.row.group.is_ambiguous = 0;
+    assert_int_equal(read_of(&far, &analysis), RS_OK);
+    assert_int_equal(analysis->group_count, 2);
+    rs_analysis_free(&analysis);
 
     struct more member = {.step_table = &rs_table_op_member,
                           .step_row = a_row(&rs_table_op_member)};
