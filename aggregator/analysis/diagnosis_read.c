@@ -237,6 +237,8 @@ static enum rs_status take_figure(struct rows_reader *reader, const void *row_)
     struct rs_diagnosis *diagnosis = reader->out->diagnosis;
     if (!row->figure || isnan(row->value))
         return RS_OK;
+    if (!rows_is_length(whole(row->value)))
+        return RS_FORMAT;
     if (strncmp(row->figure, silence, sizeof silence - 1) == 0)
         return silence_of(row->figure + sizeof silence - 1, &diagnosis->silence) ? RS_OK
                                                                                  : RS_FORMAT;
@@ -256,7 +258,8 @@ static enum rs_status take_cause(struct rows_reader *reader, const void *row_)
     const struct rs_row_wait_cause *row = row_;
     struct rs_diagnosis *diagnosis = reader->out->diagnosis;
     const int64_t count = (int64_t)(diagnosis->finding_count + diagnosis->not_worth_count);
-    if (row->finding_no != RS_NULL && (row->finding_no < 1 || row->finding_no > count))
+    if ((row->finding_no != RS_NULL && (row->finding_no < 1 || row->finding_no > count)) ||
+        !rows_is_length(row->caused_ns) || !rows_is_length(row->indirect_ns))
         return RS_FORMAT;
     if (rs_mem_grow((void **)&diagnosis->waiting.caused, &reader->cause_capacity,
                     diagnosis->waiting.cause_count + 1, sizeof *diagnosis->waiting.caused) != RS_OK)

@@ -89,12 +89,6 @@ static bool is_rank(int64_t value)
     return value >= 0 && value <= INT32_MAX;
 }
 
-/* A length of time that sums and differences of a report can be made of: a column that is never absent may hold anything. */
-static bool is_length(int64_t value)
-{
-    return value > -(INT64_C(1) << 60) && value < INT64_C(1) << 60;
-}
-
 /* ---- ranks ---------------------------------------------------------------------------------------------------------- */
 
 static enum rs_status take_capture(struct rows_reader *reader, const void *row_)
@@ -110,7 +104,8 @@ static enum rs_status take_rank(struct rows_reader *reader, const void *row_)
     const struct rs_row_rank *row = row_;
     if (row->part != 0)
         return RS_OK;
-    if (!is_rank(row->rank) || !is_length(row->caused_wait_ns) || !is_length(row->own_wait_ns))
+    if (!is_rank(row->rank) || !rows_is_length(row->caused_wait_ns) ||
+        !rows_is_length(row->own_wait_ns) || !rows_is_length(row->ops_last))
         return RS_FORMAT;
     if (rs_mem_grow((void **)&reader->summaries, &reader->summary_capacity,
                     reader->summary_count + 1, sizeof *reader->summaries) != RS_OK ||
@@ -174,7 +169,7 @@ static enum rs_status take_step(struct rows_reader *reader, const void *row_)
     if (index == SIZE_MAX || row->device < INT32_MIN || row->device > INT32_MAX)
         return RS_FORMAT;
     for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++)
-        if (!is_length(lengths[i]))
+        if (!rows_is_length(lengths[i]))
             return RS_FORMAT;
     struct rs_summary *summary = &reader->summaries[index];
     if (rs_mem_grow((void **)&summary->steps, &summary->step_capacity, summary->step_count + 1,

@@ -44,6 +44,12 @@ RS_MUST_CHECK enum rs_status rows_read(struct rows_reader *reader, enum rs_read 
 /* False: no group has that id. */
 bool rows_group_index(const struct rows_reader *reader, int64_t group_id, uint32_t *group_p);
 
+/* Whether sums and differences of a report can be made of it: a column that is never absent may hold anything. */
+static inline bool rows_is_length(int64_t value)
+{
+    return value > -(INT64_C(1) << 60) && value < INT64_C(1) << 60;
+}
+
 /* Findings and what else is said of the job, into reader->out; groups are there. */
 RS_MUST_CHECK enum rs_status rows_read_diagnosis(struct rows_reader *reader);
 

@@ -353,6 +353,15 @@ static void rows_that_contradict_each_other_are_told(void **state)
     cause.row.cause.finding_no = 1;
     assert_int_equal(read_of(&cause, &analysis), RS_FORMAT);
 
+    cause.row.cause.finding_no = RS_NULL;
+    cause.row.cause.caused_ns = INT64_MAX; /* no sum can be made of it */
+    assert_int_equal(read_of(&cause, &analysis), RS_FORMAT);
+
+    struct more figure = {.table = &rs_table_diagnosis, .row = a_row(&rs_table_diagnosis)};
+    figure.row.figure.figure = "waiting_total_ns";
+    figure.row.figure.value = 1e308;
+    assert_int_equal(read_of(&figure, &analysis), RS_FORMAT);
+
     struct more unjudged_row = {.table = &rs_table_unjudged, .row = a_row(&rs_table_unjudged)};
     unjudged_row.row.unjudged.row_no = 0;
     unjudged_row.row.unjudged.why = "no_peers"; /* of nobody */
